@@ -131,8 +131,8 @@ def parsed_list(text):
 
 
 def assignment(text, option, parse):
-    key, equals, value = text.partition("=")
-    if not key or not equals or not value:
+    key, _, value = text.partition("=")
+    if not key or not value:
         raise UsageError(f"{option} {text}: expected KEY=VALUE, for instance train.epochs=5")
     return key, parse(value)
 
@@ -385,12 +385,9 @@ class Run:
 
     def error(self):
         """Returns the error that ended the run: then it is the last line of its log."""
-        try:
-            line = last_line((self.folder / "log.txt").read_text(errors="replace"))
-        except FileNotFoundError:
-            return None
-        found = re.match(r"\S* error (.*)", line)
-        return found and found.group(1).partition(";")[0]
+        log = self.folder / "log.txt"
+        found = log.exists() and re.match(r"\S* error ([^;]*)", last_line(log.read_text(errors="replace")))
+        return found.group(1) if found else None
 
     def is_over(self):
         return self.is_finished() or (not self.sweep.retry and self.error() is not None)
@@ -419,7 +416,7 @@ class Run:
 
 class Programs:
     def __init__(self, folder):
-        self.folder = pathlib.Path(folder) if folder else BIN if (BIN / "dragonn-train").exists() else None
+        self.folder = folder or (BIN if (BIN / "dragonn-train").exists() else None)
 
     def path(self, name):
         return str(self.folder / name) if self.folder else name
@@ -481,8 +478,8 @@ def check_configs(runs, programs):
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             refused.setdefault(f"its config.toml is damaged: {error}", []).append(str(run.folder))
             continue
-        changed = [f"{key} = {toml_text(found[key])}, not {toml_text(wanted[key])}" for key in wanted
-                   if key in found and found[key] != wanted[key] and not {key, key.partition(".")[0]} & set(FREE)]
+        changed = [f"{key} = {toml_text(found[key])}, not {toml_text(value)}" for key, value in wanted.items()
+                   if found.get(key, value) != value and not {key, key.partition(".")[0]} & set(FREE)]
         if changed:
             refused.setdefault(f"an earlier run there has {'; '.join(changed)}: remove it, or take another --output",
                                []).append(str(run.folder))
@@ -631,8 +628,7 @@ def rows_text(groups, report, pages):
 
 def pivot_text(groups):
     """Returns a Markdown table: a row for each config, a column for each variant."""
-    variants = list(dict.fromkeys(group.first.variant["name"] for group in groups))
-    by_config = {}
+    variants, by_config = list(dict.fromkeys(group.first.variant["name"] for group in groups)), {}
     for group in groups:
         by_config.setdefault(group.first.config, {})[group.first.variant["name"]] = group
 
@@ -705,7 +701,7 @@ def parse_arguments():
     parser.add_argument("--parallel", type=int, metavar="N", help="runs at a time")
     parser.add_argument("--rows", type=pathlib.Path, metavar="FILE.csv",
                         help="finished runs that are not repeated; new ones are added (task,run,seed,METRIC,bytes_per_step)")
-    parser.add_argument("--bin", metavar="DIR", help="folder of dragonn-train (build/release/bin, or else the PATH)")
+    parser.add_argument("--bin", type=pathlib.Path, metavar="DIR", help="folder of dragonn-train (build/release/bin, or else the PATH)")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--print", action="store_true", help="print the commands of the runs that are left, and run nothing")
     action.add_argument("--table", action="store_true", help="compare what is finished, and run nothing")
@@ -719,13 +715,12 @@ def write_tables(runs, sweep, programs, check):
     try:
         groups = groups_of(runs)
         text = pivot_text(groups) if sweep.report.get("pivot") else rows_text(groups, sweep.report, pages)
+        failures = failed_checks(groups, sweep.report) if check else []
+        print(text, end="")
+        if sweep.output.is_dir():
+            (sweep.output / f"{sweep.prefix}table.md").write_text(text)
     except UsageError as error:  # a metric that the data set lacks
-        print(f"experiments: {error}", file=sys.stderr)
-        return False
-    print(text, end="")
-    if sweep.output.is_dir():
-        (sweep.output / f"{sweep.prefix}table.md").write_text(text)
-    failures = failed_checks(groups, sweep.report) if check else []
+        failures = [error]
     for failure in failures:
         print(f"experiments: {failure}", file=sys.stderr)
     return good and not failures

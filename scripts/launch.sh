@@ -85,12 +85,6 @@ tell_all() { # SIGNAL
   for input in "${inputs[@]}"; do echo "$1" >&"$input"; done 2>/dev/null
 }
 
-# end_others: softly, and then not.
-end_others() {
-  tell_all TERM
-  (sleep $grace_s && kill -ALRM $$) >/dev/null 2>&1 &
-}
-
 await_all() {
   local status process failure=0 stopped=0
   while [ ${#ranks[@]} -gt 0 ]; do
@@ -103,7 +97,10 @@ await_all() {
     elif [ "$status" != 0 ] && [ $failure = 0 ]; then
       failure=$status
       echo "launch.sh: rank ${ranks[$process]} on ${hosts[${ranks[$process]}]} ended with $status" >&2
-      [ ${#ranks[@]} = 1 ] || end_others
+      if [ ${#ranks[@]} -gt 1 ]; then # softly, and then not
+        tell_all TERM
+        (sleep $grace_s && kill -ALRM $$) >/dev/null 2>&1 &
+      fi
     fi
     unset "ranks[$process]"
   done

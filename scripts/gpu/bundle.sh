@@ -14,21 +14,16 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 readonly largest=45000000 # bytes: some machines take no more
-readonly all_stages=(smoke profile variants pytorch rest memcheck)
+readonly all_stages=smoke,profile,variants,pytorch,rest,memcheck
 readonly lab=bench/cuda/select_lab.cu
 
 die() { echo "bundle.sh: $*" >&2 && exit 2; }
-bin='' folder=build/gpu_bundle architectures=90 stages=("${all_stages[@]}")
+bin='' folder=build/gpu_bundle architectures=90 for=$all_stages
 while [ $# -gt 0 ]; do
   case $1 in
     --for | --architectures | --bin)
       [ $# -gt 1 ] || die "$1: expected a value"
-      case $1 in
-        --for) IFS=, read -r -a stages <<<"$2" ;;
-        --architectures) architectures=$2 ;;
-        --bin) bin=$2 ;;
-      esac
-      shift 2
+      declare "${1#--}=$2" && shift 2
       ;;
     -*) die "$1: expected --for, --architectures, --bin or a folder" ;;
     *) folder=$1 && shift ;;
@@ -42,8 +37,9 @@ wants() {
   return 1
 }
 
+IFS=, read -r -a stages <<<"$for"
 for stage in "${stages[@]}"; do
-  [[ " ${all_stages[*]} convergence " == *" $stage "* ]] || die "--for $stage: valid are ${all_stages[*]} convergence"
+  [[ " ${all_stages//,/ } convergence " == *" $stage "* ]] || die "--for $stage: valid are ${all_stages//,/ } convergence"
 done
 programs=()
 ! wants smoke profile rest || programs+=(dragonn-bench)
@@ -104,17 +100,6 @@ add_mpi() {
   add_libraries "$mpirun"
 }
 
-# All of CIFAR-10 as JPEG files.
-add_full_data() {
-  local source=${DRAGONN_DATA:-}/cifar10
-  if [ ! -f "$source/cifar10_full.tar.xz" ]; then
-    echo "bundle.sh: no $source/cifar10_full.tar.xz: four_workers.sh will need --data" >&2
-    return
-  fi
-  mkdir -p "$stage/data/cifar10"
-  cp "$source"/{cifar10_full.tar.xz,unpack_full.py} "$stage/data/cifar10/"
-}
-
 # The first samples of CIFAR-10: enough for a hundred steps and an evaluation.
 add_data() {
   local source=${DRAGONN_DATA:-}/cifar10 record=3073 file
@@ -126,19 +111,16 @@ add_data() {
   head -c $((500 * record)) "$(dirname "$file")/test_batch.bin" >"$stage/data/cifar10/test_batch.bin"
 }
 
-# Variants of the selection's sweep: the source, for a machine with nvcc, and the program for one without.
-add_lab() {
-  [ -f $lab ] || return 0
-  mkdir -p "$stage/lab"
-  cp $lab "$stage/lab/"
-  [ ! -x "$bin/select_lab" ] || strip -o "$stage/lab/select_lab" "$bin/select_lab"
-}
-
 for name in "${programs[@]}"; do
   strip -o "$stage/bin/$name" "$bin/$name"
   add_libraries "$bin/$name"
 done
-! wants variants || add_lab
+# Variants of the selection's sweep: the source, for a machine with nvcc, and the program for one without.
+if wants variants && [ -f $lab ]; then
+  mkdir -p "$stage/lab"
+  cp $lab "$stage/lab/"
+  [ ! -x "$bin/select_lab" ] || strip -o "$stage/lab/select_lab" "$bin/select_lab"
+fi
 if wants pytorch rest; then
   mkdir "$stage/python"
   cp scripts/gpu/pytorch_rows.py scripts/pytorch_models.py scripts/runs.py "$stage/python/"
@@ -146,7 +128,9 @@ fi
 ! wants rest || { add_mpi && add_data; }
 if wants convergence; then
   cp configs/cifar10_resnet20.toml "$stage/configs/"
-  add_full_data
+  mkdir -p "$stage/data/cifar10"
+  cp "${DRAGONN_DATA:-}"/cifar10/{cifar10_full.tar.xz,unpack_full.py} "$stage/data/cifar10/" 2>/dev/null ||
+    echo "bundle.sh: no ${DRAGONN_DATA:-}/cifar10/cifar10_full.tar.xz: four_workers.sh will need --data" >&2
 fi
 { git describe --always --dirty 2>/dev/null || echo "no commit"; } >"$stage/commit.txt"
 printf '%s\n' "${stages[@]}" >"$stage/stages.txt"
@@ -159,7 +143,7 @@ tar -C "$stage" --sort=name -c . | xz -T1 --lzma2=preset=2,dict=128MiB >"$folder
 mkdir "$folder/unpack"
 cp -L "$(command -v xz)" "$(ldd "$(command -v xz)" | awk '$1 ~ /^liblzma/ {print $3}')" "$folder/unpack/"
 cp scripts/gpu/bundle_common.sh "$folder/"
-! wants "${all_stages[@]}" || cp scripts/gpu/check.sh "$folder/"
+[ "${stages[*]}" = convergence ] || cp scripts/gpu/check.sh "$folder/"
 ! wants convergence || cp scripts/gpu/four_workers.sh "$folder/"
 bytes=$(du -sb "$folder" | cut -f 1)
 echo "$folder: $bytes bytes, for the stages ${stages[*]}"

@@ -27,9 +27,9 @@ set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/bundle_common.sh"
 readonly known=(smoke profile variants pytorch rest memcheck) workers=4
 readonly methods=(dense topk dragonn dgc sidco_e randomk)
-stages=() seconds_in_all=540 from='' torch_precisions='' variants='' patience=1
+only='' seconds=540 from='' precisions='' variants='' patience=1 results=results # options
 device=cuda numel=268435456 decode_numel=16777216 rounds=9 steps=100 samples=32 cases='gpu: *'
-precisions=(tf32 bf16 float32) first_precisions=(tf32 bf16) # of smoke
+maths=(tf32 bf16 float32) first_maths=(tf32 bf16) # of smoke
 readonly resnet50="resnet50 --batch 64 --set stem=imagenet --sample 224x224x3 --classes 1000"
 models=("resnet20 --batch 128" "$resnet50" "vgg16 --batch 128" "lstm_lm --batch 20 --set hidden=1500"
   "bert --batch 32 --sample 512 --classes 30522 --set layers=12 --set hidden=768 --set heads=12")
@@ -43,41 +43,28 @@ make_small() {
   profiled_step="resnet20 --batch 8"
 }
 
-results=results
 while [ $# -gt 0 ]; do
   case $1 in
     --only | --seconds | --from | --precisions | --variants | --patience)
       [ $# -gt 1 ] || die "$1: expected a value"
-      case $1 in
-        --only)
-          IFS=, read -r -a stages <<<"$2"
-          for name in "${stages[@]}"; do [[ " ${known[*]} " == *" $name "* ]] || die "--only $name: valid are ${known[*]}"; done
-          ;;
-        --seconds)
-          [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--seconds $2: expected a number"
-          seconds_in_all=$2
-          ;;
-        --patience)
-          [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--patience $2: expected a number"
-          patience=$2
-          ;;
-        --from) from=$(realpath -e "$2") || exit 2 ;;
-        --precisions) torch_precisions=${2//,/ } ;;
-        --variants) variants=${2//,/ } ;;
-      esac
-      shift 2
+      declare "${1#--}=$2" && shift 2
       ;;
     --small) make_small && shift ;;
     # A build without CUDA has no case of a GPU's: a few others stand for them.
     --cpu)
       make_small
-      device=cpu cases='*empty*' precisions=(float32) first_precisions=(float32)
+      device=cpu cases='*empty*' maths=(float32) first_maths=(float32)
       shift
       ;;
     -*) die "$1: expected --only, --seconds, --from, --precisions, --variants, --patience, --small, --cpu or a folder for results" ;;
     *) results=$1 && shift ;;
   esac
 done
+IFS=, read -r -a stages <<<"$only"
+for name in "${stages[@]}"; do [[ " ${known[*]} " == *" $name "* ]] || die "--only $name: valid are ${known[*]}"; done
+for name in seconds patience; do [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "--$name ${!name}: expected a number"; done
+[ -z "$from" ] || from=$(realpath -e "$from") || exit 2
+readonly seconds_in_all=$seconds
 mkdir -p "$results" || exit 1
 results=$(cd "$results" && pwd)
 unpack_bundle
@@ -179,15 +166,14 @@ step() {
 }
 
 # is_first MODEL_AND_OPTIONS PRECISION: whether smoke measures this step; else rest does.
-is_first() { [[ " ${first_models[*]} " == *" ${1%% *} "* && " ${first_precisions[*]} " == *" $2 "* ]]; }
+is_first() { [[ " ${first_models[*]} " == *" ${1%% *} "* && " ${first_maths[*]} " == *" $2 "* ]]; }
 
 # run_steps yes|no: the training steps for which is_first holds, or for which it does not.
 run_steps() {
-  local precision model first
+  local precision model
   for model in "${models[@]}"; do
-    for precision in "${precisions[@]}"; do
-      if is_first "$model" "$precision"; then first=yes; else first=no; fi
-      [ "$first" != "$1" ] || step "$model" "$precision"
+    for precision in "${maths[@]}"; do
+      [ "$(is_first "$model" "$precision" && echo yes || echo no)" != "$1" ] || step "$model" "$precision"
     done
   done
 }
@@ -225,9 +211,7 @@ run_profile() {
 
 # run_timers METHOD: where the time of a run's step goes: its seconds by part, the last of which are steady.
 run_timers() {
-  write_config
-  part "timers_$1" 60 bin/dragonn-train check.toml --set "compression.method=$1" --set compression.bucket=model \
-    --set logging.every_steps=1 --workers 1 --output "runs/timers_$1" || return
+  trained "timers_$1" 1 "compression.method=$1" compression.bucket=model logging.every_steps=1 || return
   say "  a step of resnet20, batch $samples, bucket = model: $(
     grep -a -o '"seconds":{[^}]*}' "runs/timers_$1/metrics.jsonl" | tail -n 1)"
 }
@@ -261,9 +245,9 @@ run_pytorch() {
   if ! compgen -G 'rows/step_*.json' >/dev/null; then say "pytorch: no training steps to compare with" && return; fi
   ! wants rest || limit=$((limit / 2))
   # shellcheck disable=SC2206 # words
-  [ -z "$variants" ] || options+=(--variants $variants)
+  [ -z "$variants" ] || options+=(--variants ${variants//,/ })
   # shellcheck disable=SC2206
-  [ -z "$torch_precisions" ] || options+=(--precisions $torch_precisions)
+  [ -z "$precisions" ] || options+=(--precisions ${precisions//,/ })
   pytorch pytorch_step "$limit" step --rows rows/step_*.json --rounds $rounds --seconds $((limit > 80 ? limit - 60 : limit / 2)) \
     "${options[@]}"
 }
@@ -278,48 +262,32 @@ run_rest() {
   ! has bin/dragonn-train || run_trainings
 }
 
-# train METHOD: workers on one GPU, as processes where MPI is there, else as threads of one.
-train() {
-  local method=$1 data
-  if [ -f data/cifar10/data_batch_1.bin ]; then data=(--set data.name=cifar10 --set data.path=data/cifar10); else
-    data=(--set data.name=synthetic_images --set data.train_samples=2000 --set data.test_samples=500); fi
-  local run=(bin/dragonn-train check.toml "${data[@]}" --set "compression.method=$method" --output "runs/$method")
-  if [ -x mpi/bin/mpirun ]; then
-    part "train_$method" 60 mpirun -np $workers "${run[@]}" || return
-  else
-    part "train_$method" 60 "${run[@]}" --workers $workers || return
-  fi
+# trained NAME WORKERS SETTING...: a short training, by workers on one GPU: processes where MPI is there, else threads of one.
+trained() {
+  local name=$1 count=$2 launcher=() setting
+  local command=(bin/dragonn-train check.toml --output "runs/${name#train_}")
+  shift 2
+  : >check.toml
+  for setting in "device=$device" model.name=resnet20 data.name=synthetic_images train.epochs=100 "train.max_steps=$steps" \
+    "train.batch_size=$samples" train.eval_every_epochs=0 optimizer.name=sgd optimizer.learning_rate=0.1 optimizer.momentum=0.9 \
+    compression.density=0.01 checkpoint.every_epochs=0 "$@"; do
+    command+=(--set "$setting")
+  done
+  if [ "$count" -gt 1 ] && [ -x mpi/bin/mpirun ]; then launcher=(mpirun -np "$count"); else command+=(--workers "$count"); fi
+  part "$name" 60 "${launcher[@]}" "${command[@]}"
+}
+
+train() { # METHOD
+  local method=$1 data=(data.name=cifar10 data.path=data/cifar10)
+  [ -f data/cifar10/data_batch_1.bin ] || data=(data.train_samples=2000 data.test_samples=500)
+  trained "train_$method" $workers "${data[@]}" "compression.method=$method" || return
   cp "runs/$method/summary.json" "rows/train_$method.json"
   say "  $(sed -n 's/^ *"\(throughput_samples_per_second\|accuracy\|bytes_sent_total\|device\)": */\1 /p' \
     "runs/$method/summary.json" | sort -u | paste -sd ' ')"
 }
 
-write_config() {
-  cat >check.toml <<TOML
-device = "$device"
-[model]
-name = "resnet20"
-[data]
-name = "synthetic_images"
-[train]
-epochs = 100
-max_steps = $steps
-batch_size = $samples
-eval_every_epochs = 0
-[optimizer]
-name = "sgd"
-learning_rate = 0.1
-momentum = 0.9
-[compression]
-density = 0.01
-[checkpoint]
-every_epochs = 0
-TOML
-}
-
 run_trainings() {
   local method runs
-  write_config
   use_bundled_mpi || say "mpirun is not in the bundle: workers are threads"
   for method in "${methods[@]}"; do train "$method"; done
   runs=$(for method in "${methods[@]}"; do [ ! -d "runs/$method" ] || echo "runs/$method"; done)

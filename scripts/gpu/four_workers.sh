@@ -48,8 +48,7 @@ mkdir -p "$output"
 restore() {
   local state=$results/state.tar.gz
   [ -f "$state" ] || state=$from
-  [ -n "$state" ] || return 0
-  tar -C "$output" -xzf "$state" || die "$state is not a state of this script"
+  [ -z "$state" ] || tar -C "$output" -xzf "$state" || die "$state is not a state of this script"
 }
 
 # find_data: $output/data with the full set. JPEG files, where the bundle has them, are a tenth of the official files.
@@ -60,9 +59,8 @@ find_data() {
   elif [ -f data/cifar10/unpack_full.py ]; then
     for python in python3 /usr/bin/python3; do
       LD_LIBRARY_PATH=$machine_library_path "$python" -c 'import PIL, numpy' 2>/dev/null || continue
-      LD_LIBRARY_PATH=$machine_library_path "$python" data/cifar10/unpack_full.py "$output/data" >/dev/null ||
-        die "CIFAR-10 cannot be unpacked"
-      return
+      LD_LIBRARY_PATH=$machine_library_path "$python" data/cifar10/unpack_full.py "$output/data" >/dev/null && return
+      die "CIFAR-10 cannot be unpacked"
     done
     die "unpacking CIFAR-10 needs python3 with Pillow and numpy"
   else
@@ -82,8 +80,6 @@ set_run() {
     command+=(--set "$setting")
   done
 }
-
-is_done() { [ -f "$output/$1-seed$seed/summary.json" ]; } # METHOD
 
 # error_of FOLDER: the error that ended the run, if one did: then it is the log's last line.
 error_of() { [ ! -f "$1/log.txt" ] || tail -1 "$1/log.txt" | sed -n 's/^[^ ]* error //p'; }
@@ -112,19 +108,13 @@ train() {
   esac
 }
 
-# epochs_of FOLDER: that the log has.
-epochs_of() {
-  grep -a '"kind":"step"' "$1/metrics.jsonl" 2>/dev/null | tail -n 1 | sed -n 's/.*"epoch":\([0-9.]*\).*/\1/p' |
-    awk '{ printf "%.2f", $1 }'
-}
-
 row() { # METHOD
-  local state=interrupted
+  local state=interrupted epochs
   set_run "$1"
-  ! is_done "$1" || state='done'
-  printf "| \`%s\` | %s | %s | %s | %s |\n" "$1" "$(epochs_of "$folder")" \
-    "$(number "$1" final_accuracy)" \
-    "$(number "$1" bytes_per_step)" "$(error_of "$folder" | grep . || echo $state)"
+  [ ! -f "$folder/summary.json" ] || state='done'
+  epochs=$(grep -a '"kind":"step"' "$folder/metrics.jsonl" 2>/dev/null | tail -n 1 | sed -n 's/.*"epoch":\([0-9.]*\).*/\1/p')
+  printf "| \`%s\` | %.2f | %s | %s | %s |\n" "$1" "$epochs" "$(number "$1" final_accuracy)" "$(number "$1" bytes_per_step)" \
+    "$(error_of "$folder" | grep . || echo $state)"
 }
 
 # report: the table and curves of all runs so far.
@@ -162,4 +152,4 @@ trained=0
 for method in "${methods[@]}"; do train "$method"; done
 report
 save
-for method in "${methods[@]}"; do is_done "$method" || exit 1; done
+for method in "${methods[@]}"; do [ -f "$output/$method-seed$seed/summary.json" ] || exit 1; done
