@@ -112,6 +112,9 @@ class Case:
 
     def __init__(self, campaign, name, method=""):
         self.campaign, self.folder, self.method, self.kind = campaign, campaign.output / "work" / name, method, ""
+        self.run_folder = self.folder / "run"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
         self.findings, self.outcome, self.resumed = [], "", ""
         self.code, self.message, self.seconds = None, "", 0.0
 
@@ -142,14 +145,6 @@ class Case:
         self.bytes = int(2 ** draw.uniform(8, 16))
         return self
 
-    @property
-    def run_folder(self):
-        return self.folder / "run"
-
-    def make_folder(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
-
     def at_a_place(self):
         return self.kind in ACTIONS
 
@@ -168,7 +163,7 @@ class Case:
         if backend == "mpi":
             return [["mpirun", "-np", str(WORKERS), *base]], [environment | MPI_ENVIRONMENT]
         meeting = f"file:{self.folder}/meeting"
-        prefix = [[] for _ in range(WORKERS)]
+        prefix = [[]] * WORKERS
         if self.kind == "network" and not more:
             meeting = f"tcp:198.18.0.1:{20000 + self.index % 20000}"
             prefix = [["ip", "netns", "exec", f"{self.campaign.cluster}-host{rank + 1}"] for rank in range(WORKERS)]
@@ -195,7 +190,6 @@ class Case:
     # The fault -----------------------------------------------------------------------------------------------------
 
     def run(self):
-        self.make_folder()
         with self.campaign.network if self.kind == "network" else contextlib.nullcontext():
             (self.damage if self.kind in DAMAGES else self.disturb)()
         record = {"fault": self.index, "kind": self.kind, "method": self.method, "backend": self.backend,
@@ -437,7 +431,6 @@ class Campaign:
         """Runs each method as nothing disturbs it; notes what it ends with and which verbs it has."""
         for method in METHODS:
             case = Case(self, f"whole-{method}", method)
-            case.make_folder()
             code, text = case.run_to_end("local", [])
             if code:
                 raise RuntimeError(f"{method} fails undisturbed: {text}")

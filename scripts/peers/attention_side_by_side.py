@@ -13,6 +13,7 @@ milliseconds, and PyTorch's faster one. A ratio above 1 means that dragonn is fa
 Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
 Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
 """
+import itertools
 import statistics
 import time
 
@@ -36,13 +37,13 @@ def parse():
     return options
 
 
-def dragonn_times(options, batch, steps, threads):
+def dragonn_times(options, case):
     """The milliseconds of forward and backward of the attention layer of a transformer of one block."""
-    settings = {"layers": 1, "hidden": options.width, "heads": options.heads, "max_steps": steps, "dropout": 0}
-    rows = bench_rows(options, "step", "--profile", "--model", "bert", "--classes", 64, "--batch", batch, "--sample", steps,
-                      "--threads", threads, "--rounds", options.repeats, *sets(settings))
-    rows = [row for row in rows if row["layer_kind"].startswith("attention")]
-    return [next(row["milliseconds"] for row in rows if row["pass"] == name) for name in ("forward", "backward")]
+    settings = {"layers": 1, "hidden": options.width, "heads": options.heads, "max_steps": case["steps"], "dropout": 0}
+    rows = bench_rows(options, "step", "--profile", "--model", "bert", "--classes", 64, "--batch", case["batch"], "--sample",
+                      case["steps"], "--threads", case["threads"], "--rounds", options.repeats, *sets(settings))
+    times = {row["pass"]: row["milliseconds"] for row in reversed(rows) if row["layer_kind"].startswith("attention")}
+    return [times["forward"], times["backward"]]
 
 
 def prepare(_kind, case):
@@ -72,16 +73,14 @@ def prepare(_kind, case):
 
 
 def cases(options):
-    for steps in options.steps:
-        for threads in options.threads:
-            yield {"steps": steps, "batch": max(1, STEPS_OF_BATCH // steps), "heads": options.heads, "width": options.width,
-                   "threads": threads}
+    for steps, threads in itertools.product(options.steps, options.threads):
+        yield {"steps": steps, "batch": max(1, STEPS_OF_BATCH // steps), "heads": options.heads, "width": options.width,
+               "threads": threads}
 
 
 def compare(options, case):
     peers = pytorch_peers(options, case)
-    answers = take_turns(options.rounds, lambda: dragonn_times(options, case["batch"], case["steps"], case["threads"]), peers,
-                         options.repeats)
+    answers = take_turns(options.rounds, lambda: dragonn_times(options, case), peers, options.repeats)
     medians = {name: [statistics.median(part) for part in zip(*times)] for name, times in answers.items()}
     own = medians.pop(OWN)
     best = min(medians, key=lambda name: sum(medians[name]))
