@@ -16,6 +16,7 @@ or if some setting is faster by more than 10 % than all that the advice names wi
 depends on the entries which the method will select claims nothing.
 """
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -109,8 +110,7 @@ class Runner:
             return settings + ["compression.method=dense", "compression.overlap=true"] + more
         settings += [f"compression.method={p['method']}", f"compression.density={p['density']}"]
         keys = {"overlap": "overlap", "bucket": "bucket", "fusion": "fusion_mib"}
-        settings += [f"compression.{key}={str(p[name]).lower()}" for name, key in keys.items() if name in p]
-        return settings + more
+        return settings + [f"compression.{key}={str(p[name]).lower()}" for name, key in keys.items() if name in p] + more
 
     def run(self, p, dense, network=True, more=()):
         output = self.folder / "run"
@@ -121,8 +121,8 @@ class Runner:
                   [*command, "--workers", p["workers"]])
         return output
 
-    def seconds_per_step(self, output):
-        times = [line["time"] for line in metrics(output, "step")]
+    def seconds_per_step(self, p, dense, more):
+        times = [line["time"] for line in metrics(self.run(p, dense, not self.hosts, more), "step")]
         for period in PERIODS.values():
             if len(times) == 3 * period + 1:
                 return (times[-1] - times[-1 - period]) / period
@@ -140,48 +140,39 @@ class Runner:
             if p["compute"] == "zero":
                 profile["backward_seconds"] = 0
                 for row in profile["profile"]:
-                    row.update(encode_seconds=0, decode_seconds=0, dense_seconds=0)
-                    if "coding_seconds" in row:
-                        row["coding_seconds"] = 0
+                    row.update(dict.fromkeys(row.keys() & {"encode_seconds", "decode_seconds", "dense_seconds", "coding_seconds"}, 0))
             path = self.folder / f"profile-{len(self.profiles)}.json"
             path.write_text(json.dumps(profile))
             self.profiles[key] = path
         return self.profiles[key]
 
     def measure(self, p):
-        with_profile, network = [f"compression.profile={self.profile(p)}"], not self.hosts
-        own = p.get("algorithm", "ring")
         algorithms = [a for a in ALGORITHMS if a != "native" or not self.hosts]  # under MPI native is MPI's own
-        denses = {a: self.seconds_per_step(self.run(p, True, network, [f"comm.dense_algorithm={a}"])) for a in algorithms}
-        dense = min(denses.values())
-        output = self.run(p, False, network, with_profile)
-        sparse = self.seconds_per_step(output)
-        decided = json.loads((output / "profile.json").read_text())
+        profile = self.profile(p)
+        denses = {a: self.seconds_per_step(p, True, [f"comm.dense_algorithm={a}"]) for a in algorithms}
+        dense, sparse = min(denses.values()), self.seconds_per_step(p, False, [f"compression.profile={profile}"])
+        decided = json.loads((self.folder / "run" / "profile.json").read_text())
         advice = decided["advice"]
-        faster = "sparse" if sparse < dense else "dense"
-        difference = abs(sparse - dense) / min(sparse, dense)
+        faster, difference = "sparse" if sparse < dense else "dense", abs(sparse - dense) / min(sparse, dense)
         uncertain = advice.get("uncertain", False)
         row = {**p, "dense_seconds": dense, "dense_algorithms": denses, "sparse_seconds": sparse, "faster": faster,
                "difference": difference, "advice": advice,
                "right": advice["faster"] == faster or difference <= TOLERANCE or uncertain}
         # In the small grid only where the bucket is a part of the question: each setting is one more run.
         if p["compute"] == "zero" and (self.options.grid != "small" or "bucket" in p):
-            setting = settings_of(advice.get("dense_setting", ""))
-            named = {"sparse": sparse, "dense": denses[setting[0].partition("=")[2] if setting else own], "remedy": None}
-            others = {setting: self.seconds_per_step(self.run(p, False, network, setting.split()))
-                      for setting in self.alternatives(p)}
+            algorithm = p.get("algorithm", "ring")
+            if "dense_setting" in advice:
+                algorithm = settings_of(advice["dense_setting"])[0].partition("=")[2]
+            named = {"sparse": sparse, "dense": denses[algorithm]}
+            others = {setting: self.seconds_per_step(p, False, setting.split()) for setting in self.alternatives(p)}
             if "remedy" in advice:
                 settings = settings_of(advice["remedy"])
-                named["remedy"] = self.seconds_per_step(self.run(p, False, network, settings))
-                others[" ".join(settings)] = named["remedy"]
-            times = {"sparse": advice["sparse_seconds"], "dense": advice["dense_seconds"],
-                     "remedy": advice.get("remedy_seconds", float("inf"))}
-            best = min(times, key=times.get)
+                others[" ".join(settings)] = named["remedy"] = self.seconds_per_step(p, False, settings)
+            best = min(named, key=lambda name: advice.get(f"{name}_seconds", math.inf))
             others.update({f"dense {algorithm}": seconds for algorithm, seconds in denses.items()}, sparse=sparse)
             fastest = min(others, key=others.get)
-            least = min(seconds for seconds in named.values() if seconds is not None)
             row.update(settings=others, named=best, named_seconds=named[best], fastest=fastest,
-                       missed=not uncertain and least > (1 + TOLERANCE) * others[fastest])
+                       missed=not uncertain and min(named.values()) > (1 + TOLERANCE) * others[fastest])
         if self.hosts:
             row["measured_network"] = decided["network"]
         return row

@@ -202,26 +202,19 @@ down() {
 
 # launch HOSTS COMMAND...: becomes mpirun, on host 1.
 launch() {
-  local count=$1 hosts="" host
+  local count=$1 hosts="" host setting name
   shift
   [[ $self != *[[:space:]:]* ]] || fail 1 "mpirun cannot call '$self': the path has a blank or a colon"
   for ((host = 1; host <= count; ++host)); do hosts+="${hosts:+,}$(host_address "$host"):1"; done
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  mca plm_rsh_agent "$self enter $cluster"
-  mca pml ob1
-  mca btl tcp,self
-  mca btl_tcp_if_include "$subnet.0/24"
-  mca oob_tcp_if_include "$subnet.0/24"
-  mca btl_tcp_sndbuf 65536 # messages to several hosts leave one after the other, as they were sent, and not side by side
-  mca hwloc_base_binding_policy none
-  mca mpi_yield_when_idle 1 # the hosts share few cores
+  # Unless the caller has set it. By the small buffer, messages to several hosts leave one after the other, as they were sent,
+  # and not side by side. The hosts share few cores.
+  for setting in plm_rsh_agent="$self enter $cluster" pml=ob1 btl=tcp,self btl_tcp_if_include=$subnet.0/24 \
+    oob_tcp_if_include=$subnet.0/24 btl_tcp_sndbuf=65536 hwloc_base_binding_policy=none mpi_yield_when_idle=1; do
+    name=OMPI_MCA_${setting%%=*}
+    [ -n "${!name+set}" ] || export "$name=${setting#*=}"
+  done
   enter "$(host_address 1)" mpirun --host "$hosts" -np "$count" "$@"
-}
-
-# mca NAME VALUE: a setting of Open MPI, unless the caller has set it.
-mca() {
-  local name=OMPI_MCA_$1
-  [ -n "${!name+set}" ] || export "$name=$2"
 }
 
 # enter ADDRESS COMMAND...: becomes COMMAND on the host with that address, under a host name of its own.

@@ -22,20 +22,6 @@ from runs import BIN, CLUSTER, ROOT, Rows, bench_rows, make_parser, registered, 
 STEPS = {"dense": ["--warmup", "1", "--steps", "1"]}
 
 
-def parse_arguments():
-    parser = make_parser(__doc__)
-    parser.add_argument("--hosts", type=words, default=["4", "8"])
-    parser.add_argument("--rates", type=words, default=["1gbit", "100mbit"])
-    parser.add_argument("--densities", type=words, default=["0.001", "0.01"])
-    parser.add_argument("--collectives", type=words, default=None, help="sparse ones; default: all that are registered")
-    parser.add_argument("--dense", type=words, default=["ring", "rabenseifner", "native"], help="algorithms; '' for none")
-    parser.add_argument("--numel", default="25000000")
-    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "netns.json")
-    parser.add_argument("--again", action="store_true", help="measure what is in the JSON file anew")
-    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
-    return parser.parse_args()
-
-
 def key_of(row):
     return row["collective"], row["algorithm"], row["density"], row["phase"]
 
@@ -141,7 +127,17 @@ def gains(rows, cluster):
 
 
 def main():
-    arguments = parse_arguments()
+    parser = make_parser(__doc__)
+    parser.add_argument("--hosts", type=words, default=["4", "8"])
+    parser.add_argument("--rates", type=words, default=["1gbit", "100mbit"])
+    parser.add_argument("--densities", type=words, default=["0.001", "0.01"])
+    parser.add_argument("--collectives", type=words, default=None, help="sparse ones; default: all that are registered")
+    parser.add_argument("--dense", type=words, default=["ring", "rabenseifner", "native"], help="algorithms; '' for none")
+    parser.add_argument("--numel", default="25000000")
+    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "netns.json")
+    parser.add_argument("--again", action="store_true", help="measure what is in the JSON file anew")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
+    arguments = parser.parse_args()
     known = Rows(arguments.json)
     measure(arguments, known)
     print("\n".join(report(known)))

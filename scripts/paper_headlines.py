@@ -59,13 +59,13 @@ class Exchange:
 @dataclasses.dataclass
 class Step:
     """Times of a step in seconds, and what a worker sends in it."""
-    total: float
     compute: float
-    select: float
-    exchange: float
-    decode: float
-    bytes_sent: float
-    messages: float
+    total: float = 0.0
+    select: float = 0.0
+    exchange: float = 0.0
+    decode: float = 0.0
+    bytes_sent: float = 0.0
+    messages: float = 0.0
 
     @property
     def synchronization(self):
@@ -162,17 +162,16 @@ class Headlines:
 
     def select_seconds(self, setup, selector, numel, whose, ranks):
         """Returns the time of accumulation and selection on one bucket."""
-        ours, theirs = self.given["ours"], self.given["theirs"]
-        accumulate = ours["accumulate_bytes"][setup["memory"]] * numel
+        ours, side = self.given["ours"], self.given[whose]
+        rate = 0.0  # nanoseconds for an element
+        moved = ours["accumulate_bytes"][setup["memory"]]
         if whose == "ours":
-            moved = accumulate + ours["further_passes"].get(selector, 0) * WORD * numel
-            return self.memory_seconds(setup, moved) + ours["kernels"] * ours["launch_us"] * 1e-6
-        nanoseconds = theirs[setup["device"]][selector] * numel
-        if selector == "exdyna":
-            nanoseconds /= ranks  # a worker searches its partition
-        if selector == "oktopk":
-            nanoseconds += theirs[setup["device"]]["topk"] * numel / setup["period"]
-        return nanoseconds * 1e-9 + self.memory_seconds(setup, accumulate) + theirs["kernels"] * theirs["launch_us"] * 1e-6
+            moved += ours["further_passes"].get(selector, 0) * WORD
+        else:
+            rates = side[setup["device"]]
+            rate = rates[selector] / (ranks if selector == "exdyna" else 1)  # there a worker searches its partition
+            rate += rates["topk"] / setup["period"] if selector == "oktopk" else 0.0
+        return rate * numel * 1e-9 + self.memory_seconds(setup, moved * numel) + side["kernels"] * side["launch_us"] * 1e-6
 
     def decode_seconds(self, setup, decode, numel, ranks, whose):
         """Returns the time to sum the lists of all ranks. Our kernels decode sparse, whatever the paper does."""
@@ -243,7 +242,7 @@ class Headlines:
         buckets = self.buckets(setup, scheme, gbps, whose, ranks)
         mflop = sum(bucket[1] for bucket in buckets) or 1.0
         backward = 2 / 3 * compute if scheme.get("overlap") else 0.0
-        result = Step(0, compute, 0, 0, 0, 0, 0)
+        result = Step(compute)
         device, network, ends = compute - backward, 0.0, []
         for numel, flops, is_sparse in buckets:
             select = self.select_seconds(setup, scheme["selector"], numel, whose, ranks) if is_sparse else 0.0

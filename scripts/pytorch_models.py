@@ -300,9 +300,6 @@ class InceptionV4(Images):
     def branch(self, name, x):
         return run(self.branches[name], x)
 
-    def pool(self, x, stride, padded):
-        return F.max_pool2d(x, 3, stride, 1 if padded else 0)
-
     def run_modules(self, kind, count, x):
         for name in (f"{kind}{number}" for number in range(1, count + 1)):
             mean = F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
@@ -315,13 +312,13 @@ class InceptionV4(Images):
         return x
 
     def reduce(self, name, x, padded):
-        return torch.cat([*(self.branch(f"{name}.branch{number}", x) for number in (1, 2)), self.pool(x, 2, padded)], 1)
+        return torch.cat([*(self.branch(f"{name}.branch{number}", x) for number in (1, 2)), F.max_pool2d(x, 3, 2, int(padded))], 1)
 
     def forward(self, x):
         x = self.branch("stem1", x)
-        x = torch.cat([self.pool(x, self.stride, self.small), self.branch("stem2.branch", x)], 1)
+        x = torch.cat([F.max_pool2d(x, 3, self.stride, int(self.small)), self.branch("stem2.branch", x)], 1)
         x = torch.cat([self.branch("stem3.branch1", x), self.branch("stem3.branch2", x)], 1)
-        x = torch.cat([self.branch("stem4.branch", x), self.pool(x, self.stride, self.small)], 1)
+        x = torch.cat([self.branch("stem4.branch", x), F.max_pool2d(x, 3, self.stride, int(self.small))], 1)
         x = self.reduce("reduction_a", self.run_modules("a", 4, x), False)
         x = self.reduce("reduction_b", self.run_modules("b", 7, x), self.small)
         return self.output(self.drop(self.run_modules("c", 3, x).mean((2, 3))))
@@ -475,8 +472,7 @@ class Patches(Images):
         self.side, self.width = settings["patch"], settings["hidden"]
         self.steps = math.ceil(height / self.side) * math.ceil(width / self.side)
         self.patches = nn.Conv2d(channels, self.width, self.side, self.side)
-        self.norm = nn.LayerNorm(self.width)
-        self.output = nn.Linear(self.width, classes)
+        self.norm, self.output = nn.LayerNorm(self.width), nn.Linear(self.width, classes)
 
     def forward(self, x):
         below, right = -x.shape[2] % self.side, -x.shape[3] % self.side
@@ -500,10 +496,9 @@ class MlpMixer(Patches):
         self.blocks = [self.make_block(f"layer{layer}") for layer in range(settings["layers"])]
 
     def make_block(self, name):
-        norms = [self.put(f"{name}.norm{part}", nn.LayerNorm(self.width)) for part in (1, 2)]
-        over_steps = FeedForward(self, f"{name}.tokens", self.steps, self.settings["token_units"])
-        over_channels = FeedForward(self, f"{name}.channels", self.width, self.settings["channel_units"])
-        return (*norms, over_steps, over_channels)
+        return (*(self.put(f"{name}.norm{part}", nn.LayerNorm(self.width)) for part in (1, 2)),
+                FeedForward(self, f"{name}.tokens", self.steps, self.settings["token_units"]),
+                FeedForward(self, f"{name}.channels", self.width, self.settings["channel_units"]))
 
     def mix(self, x):
         for norm1, norm2, over_steps, over_channels in self.blocks:

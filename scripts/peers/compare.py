@@ -131,6 +131,7 @@ class Bench:
     def __init__(self, options, folder, data):
         self.options, self.folder, self.data = options, folder, data
         self.environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        self.milestones = [round(share * options.epochs) for share in MILESTONES]
 
     def measure(self, rows):
         """What was measured for each of a job's rows."""
@@ -148,9 +149,6 @@ class Bench:
         if job["model"] == "resnet20":
             return 5, 15, 5
         return (1, 3, 1) if job["rate"] == "100mbit" else (1, 4, 1)
-
-    def milestones(self):
-        return [round(share * self.options.epochs) for share in MILESTONES]
 
     def run(self, job, command):
         cluster = [CLUSTER, "run", self.options.hosts, job["rate"], "--"] if job["rate"] else []
@@ -171,7 +169,7 @@ class Bench:
         command += ["--data", self.data] if self.data else []
         command += ["--compile"] if job["compile"] else []
         if job["part"] == "accuracy":
-            command += ["--epochs", self.options.epochs, "--milestones", ",".join(map(str, self.milestones())), "--test-limit",
+            command += ["--epochs", self.options.epochs, "--milestones", ",".join(map(str, self.milestones)), "--test-limit",
                         self.options.test_limit]
         else:
             command += ["--steps", steps, "--warmup", warmup]
@@ -213,7 +211,7 @@ class Bench:
         if job["part"] == "accuracy":
             images = sum(file.stat().st_size for file in self.data.glob("data_batch_*.bin")) // 3073
             return settings | {
-                "train.epochs": options.epochs, "schedule.milestones": self.milestones(),
+                "train.epochs": options.epochs, "schedule.milestones": self.milestones,
                 "data.test_limit": options.test_limit, "logging.every_steps": images // (options.hosts * options.batch)}
         warmup, steps, window = self.steps(job)
         return settings | {
