@@ -21,7 +21,6 @@ import pathlib
 import re
 import shutil
 import statistics
-import sys
 import tempfile
 
 from runs import BIN, CLUSTER, Rows, make_parser, metrics, output_of, run_main, sets, table, words

@@ -18,7 +18,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --runs) runs=${2:?fuzz.sh: --runs: expected a number} && shift ;;
     --list) list=true ;;
-    -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
+    -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/fuzz.sh && exit 0 ;;
     -*) fail "'$1': expected --runs or --list" ;;
     *) targets+=("$1") ;;
   esac

@@ -116,7 +116,7 @@ or build without: the preset release needs none of it."
 
 case ${1:-} in
   '' | cuda | demo | tools) ;;
-  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
+  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/install_deps.sh && exit 0 ;;
   *) fail "'$1': expected nothing, cuda, demo or tools" 2 ;;
 esac
 

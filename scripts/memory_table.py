@@ -12,7 +12,6 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 
 from runs import BIN, make_parser, output_of, run_main, sets, table_head, table_line

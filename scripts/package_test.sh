@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 case ${1:-} in
   '' | --dev) ;;
-  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
+  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/package_test.sh && exit 0 ;;
   *) echo "package_test.sh: '$1': expected nothing, --dev or --help" >&2 && exit 2 ;;
 esac
 skip() { echo "skipped: $*" && exit 77; }

@@ -14,7 +14,7 @@ while [ $# -gt 0 ]; do
     --steps) steps=${2:?} && shift ;;
     --workers) workers=${2:?} && shift ;;
     --output) output=${2:?} && shift ;;
-    *) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/soak.sh >&2 && exit 2 ;;
   esac
   shift
 done

@@ -86,8 +86,7 @@ stages_packed=$(<stages.txt)
 restore() {
   local state=$results/logs.tar.gz
   [ -f "$state" ] || state=$from
-  [ -n "$state" ] || return 0
-  tar -xzf "$state" || die "$state is not what this script wrote"
+  [ -z "$state" ] || tar -xzf "$state" || die "$state is not what this script wrote"
 }
 
 # pack: what there is so far, in few files: some machines give back no more.
@@ -157,23 +156,16 @@ bench() {
     cat "logs/bench_$name.log" >>"$results/table.txt"
 }
 
-# step MODEL_AND_OPTIONS PRECISION
-step() {
-  local words
-  read -r -a words <<<"$1"
-  bench "step_${words[0]}_$2" 60 step --model "${words[@]}" --device-math "$2" --graphs both --rounds $rounds \
-    "${step_options[@]}"
-}
-
-# is_first MODEL_AND_OPTIONS PRECISION: whether smoke measures this step; else rest does.
-is_first() { [[ " ${first_models[*]} " == *" ${1%% *} "* && " ${first_maths[*]} " == *" $2 "* ]]; }
-
-# run_steps yes|no: the training steps for which is_first holds, or for which it does not.
+# run_steps yes|no: the training steps that smoke measures first, or those that are left for rest.
 run_steps() {
-  local precision model
+  local precision model first words
   for model in "${models[@]}"; do
+    read -r -a words <<<"$model"
     for precision in "${maths[@]}"; do
-      [ "$(is_first "$model" "$precision" && echo yes || echo no)" != "$1" ] || step "$model" "$precision"
+      first=no
+      [[ " ${first_models[*]} " != *" ${words[0]} "* || " ${first_maths[*]} " != *" $precision "* ]] || first=yes
+      [ "$first" != "$1" ] || bench "step_${words[0]}_$precision" 60 step --model "${words[@]}" --device-math "$precision" \
+        --graphs both --rounds $rounds "${step_options[@]}"
     done
   done
 }
@@ -189,7 +181,7 @@ run_smoke() {
 run_profile() {
   has bin/dragonn-bench || return
   local sweep=(bin/dragonn-bench compress --device "$device" --numel "$numel" --density 0.001 --rounds 1 --threads 1)
-  local one_step=(bin/dragonn-bench step --device "$device" --graphs off --rounds 1) words
+  local one_step=(bin/dragonn-bench step --device "$device" --graphs off --rounds 1) words method
   read -r -a words <<<"$profiled_step"
   one_step+=(--model "${words[@]}")
   if command -v ncu >/dev/null; then
@@ -206,14 +198,12 @@ run_profile() {
     part nsys_step 90 nsys profile --trace=cuda,nvtx --output=step --force-overwrite=true --stats=true "${one_step[@]}"
   fi
   has bin/dragonn-train || return
-  for method in dense dragonn; do run_timers $method; done
-}
-
-# run_timers METHOD: where the time of a run's step goes: its seconds by part, the last of which are steady.
-run_timers() {
-  trained "timers_$1" 1 "compression.method=$1" compression.bucket=model logging.every_steps=1 || return
-  say "  a step of resnet20, batch $samples, bucket = model: $(
-    grep -a -o '"seconds":{[^}]*}' "runs/timers_$1/metrics.jsonl" | tail -n 1)"
+  # Where the time of a run's step goes: its seconds by part, the last of which are steady.
+  for method in dense dragonn; do
+    trained "timers_$method" 1 "compression.method=$method" compression.bucket=model logging.every_steps=1 || continue
+    say "  a step of resnet20, batch $samples, bucket = model: $(
+      grep -a -o '"seconds":{[^}]*}' "runs/timers_$method/metrics.jsonl" | tail -n 1)"
+  done
 }
 
 # select_lab.cu compares its variants with each other, and prints a table.
