@@ -103,9 +103,12 @@ def parse_dry_run(text, resize):
 
 def rows_of(group):
     """Yields the headlines of a group."""
-    for values in group.get("rows", [[]]):
-        row = dict(zip(group.get("columns", []), values))
-        yield {key: value.format(**row) if isinstance(value, str) else value for key, value in group.items()} | row
+    columns, rows, each = (group.pop(key, default) for key, default in (("columns", []), ("rows", [[]]), ("each", {})))
+    for values in rows:
+        row = group | dict(zip(columns, values)) | each
+        for at in range(len(row["paper"]) if each else 1):
+            one = {key: value[at] if each and isinstance(value, list) else value for key, value in row.items()}
+            yield {key: value.format(**one) if isinstance(value, str) else value for key, value in one.items()}
 
 
 def read_assumptions(path):
@@ -283,7 +286,7 @@ class Headlines:
 
     def scaling(self, row, whose, gbps=None):
         """Time of a step with few workers over that with all of them, in percent."""
-        few = self.step(row["setup"], row["method"], whose, gbps, ranks=row["from_ranks"])
+        few = self.step(row["setup"], row["method"], whose, gbps, ranks=row["ranks"])
         return 100 * few.total / self.step(row["setup"], row["method"], whose, gbps).total
 
     def encode(self, row, whose, gbps=None):
@@ -357,7 +360,7 @@ class Headlines:
 
     def traffic(self, rows):
         """Returns what each setup does with each scheme that the rows name."""
-        used = dict.fromkeys((row["setup"], scheme) for row in rows if "setup" in row and row.get("kind") != "encode"
+        used = dict.fromkeys((row["setup"], scheme) for row in rows if "setup" in row and row.get("kind") not in ("encode", "none")
                              for scheme in [row.get("baseline"), row.get("method"), *row.get("baselines", [])] if scheme)
         for name, scheme in used:
             theirs, ours, setup = self.step(name, scheme, "theirs"), self.step(name, scheme, "ours"), self.given["setups"][name]
