@@ -12,6 +12,7 @@ Each row has two numbers: "theirs" takes the paper's selectors and our collectiv
 the rate of the network, in Gbit/s, at which the first of them would equal the paper's number. Both are also given at the
 effective rate that a paper's own numbers imply, where they agree on one.
 """
+import collections
 import dataclasses
 import functools
 import json
@@ -35,12 +36,7 @@ LARGEST_UNION = 2e7
 UNLIMITED_GBPS = 1e9
 MARKS = ("<!-- tables: written by scripts/paper_headlines.py --update -->", "<!-- end of tables -->")
 
-
-@dataclasses.dataclass(frozen=True)
-class Tensor:
-    numel: int
-    mflop: float  # of a forward pass of one sample
-    is_vector: bool
+Tensor = collections.namedtuple("Tensor", "numel mflop is_vector")  # mflop: of a forward pass of one sample
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +70,7 @@ class Step:
 
 def write_words(folder, count):
     """Writes a text with so many different words."""
-    words = [f"w{i}" for i in range(count)]
-    text = "".join(" ".join(words[i:i + 20]) + "\n" for i in range(0, count, 20))
+    text = "".join(f"w{i}" + ("\n" if i % 20 == 19 or i == count - 1 else " ") for i in range(count))
     for name in ("train.txt", "valid.txt"):
         (folder / name).write_text(text)
 
@@ -98,7 +93,7 @@ def parse_dry_run(text, resize):
         raise RuntimeError("dragonn-train --dry-run printed no buckets")
     # A layer's FLOPs count once: at the first of its tensors. Layers without weights of their own count with the vectors.
     tensors = [Tensor(resize.get(name, int(numel)), mflop.pop(name.rsplit(".", 1)[0], 0.0), ".." in name) for name, numel in buckets]
-    return [*tensors[:-1], dataclasses.replace(tensors[-1], mflop=tensors[-1].mflop + sum(mflop.values()))]
+    return [*tensors[:-1], tensors[-1]._replace(mflop=tensors[-1].mflop + sum(mflop.values()))]
 
 
 def rows_of(group):
@@ -112,15 +107,14 @@ def rows_of(group):
 
 
 def read_assumptions(path):
-    """Returns the assumptions with what groups of setups and of headlines have in common in each of them."""
+    """Returns the assumptions, with what setups and headlines have in common in each of them."""
     given = tomllib.loads(path.read_text())
     given["setups"] = {name: given["papers"][name.partition("_")[0]] | setup for name, setup in given["setups"].items()}
     given["headlines"] = [row for group in given["headlines"] for row in rows_of(group)]
     for model in given["models"].values():
         if "image" in model:
             side, classes = model["image"]
-            model["set"] = model.get("set", []) + [f"data.height={side}", f"data.width={side}", "data.channels=3",
-                                                   f"data.classes={classes}"]
+            model["set"] = [*model.get("set", []), f"data.height={side}", f"data.width={side}", "data.channels=3", f"data.classes={classes}"]
     return given
 
 
@@ -143,9 +137,9 @@ class Headlines:
     def tensors(self, name):
         model = self.given["models"][name]
         arguments = [*([f"model.name={name}"] if "image" in model else []), *model["set"]]
-        folder = self.work / name
-        folder.mkdir(exist_ok=True)
         for kind, amount in model.get("generated", {}).items():
+            folder = self.work / name
+            folder.mkdir()
             {"words": write_words, "seconds": write_audio}[kind](folder, amount)
             arguments.append(f"data.path={folder}")
         arguments += ["compression.method=topk", "compression.bucket=tensor", "compression.density_schedule=constant"]
@@ -160,13 +154,11 @@ class Headlines:
 
     def memory_seconds(self, setup, moved):
         """Returns the time in which the device moves so many bytes."""
-        rate = self.given["devices"][setup["device"]]["memory_gbs"] * 1e9 * self.given["ours"]["memory_share"]
-        return moved / rate
+        return moved / (self.given["devices"][setup["device"]]["memory_gbs"] * 1e9 * self.given["ours"]["memory_share"])
 
     def select_seconds(self, setup, selector, numel, whose, ranks):
         """Returns the time of accumulation and selection on one bucket."""
-        ours, side = self.given["ours"], self.given[whose]
-        rate = 0.0  # nanoseconds for an element
+        ours, side, rate = self.given["ours"], self.given[whose], 0.0  # nanoseconds for an element
         moved = ours["accumulate_bytes"][setup["memory"]]
         if whose == "ours":
             moved += ours["further_passes"].get(selector, 0) * WORD
@@ -180,10 +172,9 @@ class Headlines:
         """Returns the time to sum the lists of all ranks. Our kernels decode sparse, whatever the paper does."""
         k = setup["density"] * numel
         if decode == "merge":  # a tree: each round reads two lists, adds and selects; theirs selects in a dense vector
-            rounds = (ranks - 1).bit_length()
             if whose == "theirs":
                 return 0.0  # within the papers' rate of topk, which is fitted to a row with merges
-            return rounds * self.memory_seconds(setup, 6 * 2 * k * ENTRY)
+            return (ranks - 1).bit_length() * self.memory_seconds(setup, 6 * 2 * k * ENTRY)
         entries = {"sum": 2 * k, "fill": min(k * ranks, numel)}.get(decode, k * ranks)
         scatter = 64 * entries  # a sector is read and written for each entry
         if decode == "dense" and whose == "theirs":
@@ -219,11 +210,11 @@ class Headlines:
         if scheme["bucket"] == "model":
             return [(sum(t.numel for t in tensors), sum(t.mflop for t in tensors), "selector" in scheme)]
         if scheme["bucket"] != "tensor":
-            return fused([(t.numel, t.mflop) for t in tensors], scheme["bucket"])
+            return fused([tensor[:2] for tensor in tensors], scheme["bucket"])
         sparse, dense = [], []
-        for tensor in tensors:
-            pays = not tensor.is_vector and self.pays(setup, scheme, tensor.numel, gbps, whose, ranks)
-            (sparse if pays else dense).append((tensor.numel, tensor.mflop))
+        for numel, mflop, is_vector in tensors:
+            pays = not is_vector and self.pays(setup, scheme, numel, gbps, whose, ranks)
+            (sparse if pays else dense).append((numel, mflop))
         return [(*tensor, True) for tensor in sparse] + fused(dense, 64)
 
     def pays(self, setup, scheme, numel, gbps, whose, ranks):
@@ -265,15 +256,17 @@ class Headlines:
 
     # The kinds of headlines. Each returns the number for "theirs" or "ours", as a float.
 
+    def ratio(self, row, whose, gbps, part):
+        baseline, method = (self.step(row["setup"], row[side], whose, gbps, row.get("ranks")) for side in ("baseline", "method"))
+        return getattr(baseline, part) / getattr(method, part)
+
     def speed(self, row, whose, gbps=None):
         """Time of a step with the baseline over that with the method."""
-        return (self.step(row["setup"], row["baseline"], whose, gbps, row.get("ranks")).total /
-                self.step(row["setup"], row["method"], whose, gbps, row.get("ranks")).total)
+        return self.ratio(row, whose, gbps, "total")
 
     def synchronization(self, row, whose, gbps=None):
         """The same of selection, exchange and decoding, without overlap."""
-        return (self.step(row["setup"], row["baseline"], whose, gbps).synchronization /
-                self.step(row["setup"], row["method"], whose, gbps).synchronization)
+        return self.ratio(row, whose, gbps, "synchronization")
 
     def total(self, row, whose, gbps=None):
         """The same of a whole training: steps that the baseline needs for each of the method's, times their times."""
@@ -286,8 +279,8 @@ class Headlines:
 
     def scaling(self, row, whose, gbps=None):
         """Time of a step with few workers over that with all of them, in percent."""
-        few = self.step(row["setup"], row["method"], whose, gbps, ranks=row["ranks"])
-        return 100 * few.total / self.step(row["setup"], row["method"], whose, gbps).total
+        few, all_ranks = (self.step(row["setup"], row["method"], whose, gbps, ranks).total for ranks in (row["ranks"], None))
+        return 100 * few / all_ranks
 
     def encode(self, row, whose, gbps=None):
         """Time to select in one vector, without accumulation where a paper gives a rate."""
@@ -384,9 +377,7 @@ def fused(tensors, mebibytes):
 
 
 def shown(value):
-    if value is None:
-        return "-"
-    return value if isinstance(value, str) else f"{value:.3g}"
+    return "-" if value is None else value if isinstance(value, str) else f"{value:.3g}"
 
 
 def headline_table(results, notes):
@@ -409,8 +400,7 @@ def traffic_table(rows):
 
 def update(page, text):
     """Replaces what is between the two marks of a page."""
-    before, _, rest = page.read_text().partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
+    before, after = re.split(f"{MARKS[0]}.*{MARKS[1]}", page.read_text(), maxsplit=1, flags=re.DOTALL)
     page.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}")
 
 
@@ -431,8 +421,7 @@ def main():
     unknown = set(wanted) - rows.keys()
     if unknown:
         parser.error(f"--only: no row '{min(unknown)}'; --list prints the rows")
-    rows = [row for name, row in rows.items() if name in wanted]
-    results = []
+    rows, results = [row for name, row in rows.items() if name in wanted], []
     with tempfile.TemporaryDirectory() as work:
         headlines = Headlines(assumptions, options.bin.resolve(), pathlib.Path(work))
         for row in rows:

@@ -18,12 +18,13 @@ def make_parser(text):
     return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def run_main(main):
-    """Ends with main's exit code, or with 1 and the message of its RuntimeError."""
+def run_main(main, code=1, errors=RuntimeError):
+    """Ends with main's exit code, or with this one and the message of an error."""
     try:
         sys.exit(main())
-    except RuntimeError as error:
-        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {error}")
+    except errors as error:
+        print(f"{pathlib.Path(sys.argv[0]).stem}: {error}", file=sys.stderr)
+        sys.exit(code)
 
 
 def words(text):
