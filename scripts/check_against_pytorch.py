@@ -31,7 +31,7 @@ try:
 
     import pytorch_models
     from pytorch_models import to_pytorch
-    from runs import make_parser
+    from runs import make_parser, run_main
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)
@@ -46,15 +46,14 @@ class Dump:
     """The files of one step."""
 
     def __init__(self, folder):
-        self.folder = folder
-        self.description = json.loads((folder / "model.json").read_text())
+        self.folder, self.description = folder, json.loads((folder / "model.json").read_text())
 
-    @functools.cache
     def load(self, name):
         """An array in the dump's layout."""
         return read_npy(self.folder / f"{name}.npy")
 
 
+@functools.cache
 def read_npy(path):
     """A tensor from a file in NumPy's format 1.0: float32 or int32, in C order."""
     content = bytearray(path.read_bytes())
@@ -76,9 +75,8 @@ def build(dump):
         raise ValueError(f"dropout = {description['settings']['dropout']}: drawn anew by each program; expected 0")
     model = pytorch_models.build(description).double()
     parameters = pytorch_models.named_parameters(model)
-    names = set(description["parameters"])
-    if names != parameters.keys():
-        raise ValueError(f"parameters {sorted(names ^ parameters.keys())} are in one of both models alone")
+    if names := set(description["parameters"]) ^ parameters.keys():
+        raise ValueError(f"parameters {sorted(names)} are in one of both models alone")
     with torch.no_grad():
         for name, parameter in parameters.items():
             value = to_pytorch(dump.load(f"parameter.{name}"))
@@ -103,8 +101,7 @@ def run(dump, model, dtype=torch.float64, noise=None):
     loss, logits = model.loss(inputs, dump.load("labels").long())[:2]
     loss.backward()
     results = {"loss": loss.detach(), "logits": logits.detach()}
-    gradients = pytorch_models.named_parameters(model)
-    results.update({f"gradient.{name}": parameter.grad for name, parameter in gradients.items()})
+    results.update({f"gradient.{name}": value.grad for name, value in pytorch_models.named_parameters(model).items()})
     return {name: value.double() for name, value in results.items()}
 
 
@@ -118,34 +115,30 @@ def errors(arrays, reference):
     return {name: error(arrays[name], expected) for name, expected in reference.items()}
 
 
-def differing(ours, allowed):
-    """The names of the arrays that are too far from the reference. NaN agrees with nothing."""
-    return [name for name, error in ours.items() if not error <= allowed[name]]
-
-
 def check(folder, tolerance):
     """Prints a line per array, and returns the number of those that differ."""
     dump = Dump(folder)
     model = build(dump)
     reference = run(dump, model)
-    ours = {name: to_pytorch(dump.load(name)).double().reshape(value.shape) for name, value in reference.items()}
-    ours = errors(ours, reference)
+    ours = errors({name: to_pytorch(dump.load(name)).double().reshape(value.shape) for name, value in reference.items()}, reference)
     of_float32 = errors(run(dump, model, torch.float32), reference)
     allowed = {name: max(tolerance, FACTOR * error) for name, error in of_float32.items()}
-    failed = differing(ours, allowed)
+
+    def failed():
+        return {name for name, error in ours.items() if not error <= allowed[name]}  # NaN agrees with nothing
+
     # Further runs only while float32 does not explain a difference: the one ReLU that fell on the other side may take some.
     generator = torch.Generator().manual_seed(1)
     for _ in range(0 if takes_tokens(dump) else DISTURBED_RUNS):
-        if not failed:
+        if not failed():
             break
         disturbed = errors(run(dump, model, noise=generator), reference)
         allowed = {name: max(allowed[name], FACTOR * error) for name, error in disturbed.items()}
-        failed = differing(ours, allowed)
     for name, error in ours.items():
-        verdict = "FAIL" if name in failed else "ok"
+        verdict = "FAIL" if name in failed() else "ok"
         print(f"{verdict:4}  {error:8.1e} of {allowed[name]:8.1e}  float32 {of_float32[name]:8.1e}  {name}")
-    print(f"{folder}: {len(failed)} of {len(reference)} arrays of {dump.description['model']} differ")
-    return len(failed)
+    print(f"{folder}: {len(failed())} of {len(reference)} arrays of {dump.description['model']} differ")
+    return len(failed())
 
 
 def main():
@@ -153,12 +146,8 @@ def main():
     parser.add_argument("folders", type=pathlib.Path, nargs="+", metavar="DIR", help="written by dragonn-bench step --dump")
     parser.add_argument("--tolerance", type=float, default=1e-4, help="always allowed: a relative error in norm (default 1e-4)")
     options = parser.parse_args()
-    try:
-        return 1 if sum(check(folder, options.tolerance) for folder in options.folders) else 0
-    except (OSError, ValueError, KeyError) as error:
-        print(f"check_against_pytorch.py: {error}", file=sys.stderr)
-        return 2
+    return 1 if sum(check(folder, options.tolerance) for folder in options.folders) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main, 2, (OSError, ValueError, KeyError))

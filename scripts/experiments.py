@@ -6,9 +6,6 @@ Usage:
   scripts/experiments.py SWEEP.toml [OPTION...]
   scripts/experiments.py --config CONFIG.toml --grid KEY=VALUE,... [--grid ...] --output DIR [OPTION...]
 
-  scripts/experiments.py --config configs/cifar10_resnet20.toml --output runs/sweep --parallel 2 \\
-    --grid compression.method=topk,gtopk --grid compression.density=0.01,0.001 --grid seed=1,2,3
-
 Every run is a folder in DIR, named by what distinguishes it (topk-density0.01-seed1); beside it NAME.log has what the run
 printed. A run that is finished is not repeated, one that was interrupted goes on from its last checkpoint, and a run that
 failed is tried again: the same command continues a sweep, also one with further values. Several sweeps may share DIR: each
@@ -76,7 +73,7 @@ import sys
 import time
 import tomllib
 
-from runs import BIN, cifar10_part, last_line, make_parser, registered, sets, summary, table
+from runs import BIN, cifar10_part, last_line, make_parser, registered, run_main, sets, summary, table
 
 POLL_SECONDS = 0.1
 EQUAL_BYTES = 0.10  # below this difference two methods send as many
@@ -99,7 +96,7 @@ COLUMNS = {
 }
 
 
-class UsageError(Exception):
+class UsageError(RuntimeError):
     """The sweep cannot be run as it is described. Nothing was run."""
 
 
@@ -107,8 +104,7 @@ def flatten(nested, prefix=""):
     """Returns {"a.b": value} of nested TOML tables."""
     flat = {}
     for key, value in nested.items():
-        path = f"{prefix}{key}"
-        flat.update(flatten(value, path + ".") if isinstance(value, dict) else {path: value})
+        flat.update(flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
     return flat
 
 
@@ -178,8 +174,8 @@ class Sweep:
     REPORT_KEYS = {"metric": str, "baseline": str, "target": (int, float), "target_share": (int, float), "title": str,
                    "near_share": float, "least": (int, float), "columns": list, "prefix": str, "pivot": bool, "page_by": str}
 
-    def __init__(self, options, programs):
-        self.programs = programs
+    def __init__(self, options):
+        self.bin = options.bin or (BIN if (BIN / "dragonn-train").exists() else None)
         nested = self.read(options.sweep) if options.sweep else {}
         configs = nested.get("config", [])
         self.configs = options.config or [found for file in ([configs] if isinstance(configs, str) else configs)
@@ -211,6 +207,17 @@ class Sweep:
     def files(path):
         found = sorted(glob.glob(str(path))) if glob.has_magic(str(path)) else [path]
         return [pathlib.Path(os.path.normpath(file)) for file in found]
+
+    def program(self, name):
+        return str(self.bin / name) if self.bin else name
+
+    def output_of(self, name, arguments):
+        """Returns a program's exit code, output and last line of errors."""
+        try:
+            done = subprocess.run([self.program(name), *arguments], capture_output=True, text=True)
+        except OSError as error:
+            raise UsageError(f"{self.program(name)}: {error.strerror}: build it, or say --bin DIR") from error
+        return done.returncode, done.stdout, last_line(done.stderr)
 
     def read(self, file):
         try:
@@ -263,7 +270,7 @@ class Sweep:
         """Yields the values of a list of the grid, with the components that "@KIND" stands for."""
         for value in values:
             is_kind = isinstance(value, str) and value.startswith("@")
-            yield from registered(self.programs.path("dragonn-train"), value[1:]) if is_kind else [value]
+            yield from registered(self.program("dragonn-train"), value[1:]) if is_kind else [value]
 
     def runs(self):
         """Returns the wanted runs, in the order of the grid. @throws UsageError if two have one name."""
@@ -320,7 +327,7 @@ class Sweep:
         changed = {**dict(settings), METHOD: method, DENSITY: density, "compression.density_schedule": "constant"}
         for key in (SEED, "compression.list.densities"):
             changed.pop(key, None)
-        code, text, error = self.programs.output_of("dragonn-train", [*arguments_of(config, changed), "--dry-run"])
+        code, text, error = self.output_of("dragonn-train", [*arguments_of(config, changed), "--dry-run"])
         found = re.search(r" sent per worker and step \((\d+) bytes", text)
         if code != 0 or not found:
             raise UsageError(f"{config}: --dry-run: {error}")
@@ -374,14 +381,14 @@ class Run:
         return ", ".join([str(self.config)] + [f"{key} = {toml_text(value)}" for key, value in self.settings.items()])
 
     def command(self):
-        return [*self.sweep.launcher, self.sweep.programs.path("dragonn-train"), *arguments_of(self.config, self.settings),
+        return [*self.sweep.launcher, self.sweep.program("dragonn-train"), *arguments_of(self.config, self.settings),
                 "--output", str(self.folder), "--resume", "auto"]
 
     def summary(self):
         return summary(self.folder)
 
     def is_finished(self):
-        return self.recorded is not None or self.summary() is not None
+        return bool(self.recorded or self.summary())
 
     def error(self):
         """Returns the error that ended the run: then it is the last line of its log."""
@@ -412,22 +419,6 @@ class Run:
             return self.recorded["bytes_per_step"]
         end = self.summary()
         return end["bytes_sent_total"] / end["world_size"] / max(end["steps"], 1)
-
-
-class Programs:
-    def __init__(self, folder):
-        self.folder = folder or (BIN if (BIN / "dragonn-train").exists() else None)
-
-    def path(self, name):
-        return str(self.folder / name) if self.folder else name
-
-    def output_of(self, name, arguments):
-        """Returns a program's exit code, output and last line of errors."""
-        try:
-            done = subprocess.run([self.path(name), *arguments], capture_output=True, text=True)
-        except OSError as error:
-            raise UsageError(f"{self.path(name)}: {error.strerror}: build it, or say --bin DIR") from error
-        return done.returncode, done.stdout, last_line(done.stderr)
 
 
 class Rows:
@@ -462,27 +453,27 @@ class Rows:
                 file.write(f"{','.join(self.key(run))},{run.quality(self.metric)[1]:.2f},{run.bytes_per_step():.0f}\n")
 
 
-def check_configs(runs, programs):
-    """Resolves the config of every run. @throws UsageError for one that is refused, or that a run in the output differs from."""
+def refusal(run, sweep):
+    """Returns why a run cannot begin, behind its name or folder: its config is refused, or a run in the output differs from it."""
+    code, text, error = sweep.output_of("dragonn-train", [*arguments_of(run.config, run.settings), "--print-config"])
+    earlier = run.folder / "config.toml"
+    if code != 0 or not earlier.exists():
+        return run.name, error if code != 0 else None
+    try:
+        wanted, found = (flatten(tomllib.loads(config)) for config in (text, earlier.read_text()))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return str(run.folder), f"its config.toml is damaged: {error}"
+    changed = [f"{key} = {toml_text(found[key])}, not {toml_text(value)}" for key, value in wanted.items()
+               if found.get(key, value) != value and not {key, key.partition(".")[0]} & set(FREE)]
+    return str(run.folder), changed and f"an earlier run there has {'; '.join(changed)}: remove it, or take another --output"
+
+
+def check_configs(runs, sweep):
+    """@throws UsageError if a run cannot begin."""
     refused = {}
-    for run in runs:
-        code, text, error = programs.output_of("dragonn-train", [*arguments_of(run.config, run.settings), "--print-config"])
-        if code != 0:
-            refused.setdefault(error, []).append(run.name)
-            continue
-        earlier = run.folder / "config.toml"
-        if not earlier.exists():
-            continue
-        try:
-            wanted, found = (flatten(tomllib.loads(config)) for config in (text, earlier.read_text()))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            refused.setdefault(f"its config.toml is damaged: {error}", []).append(str(run.folder))
-            continue
-        changed = [f"{key} = {toml_text(found[key])}, not {toml_text(value)}" for key, value in wanted.items()
-                   if found.get(key, value) != value and not {key, key.partition(".")[0]} & set(FREE)]
-        if changed:
-            refused.setdefault(f"an earlier run there has {'; '.join(changed)}: remove it, or take another --output",
-                               []).append(str(run.folder))
+    for name, error in (refusal(run, sweep) for run in runs):
+        if error:
+            refused.setdefault(error, []).append(name)
     for error, names in refused.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         print(f"experiments: {names[0]}{more}: {error}", file=sys.stderr)
@@ -518,10 +509,9 @@ def train(runs, parallel):
             run = waiting.pop(0)
             if process := begin(run):
                 working[process] = (run, time.monotonic())
-        if stops and not forwarded:  # children get a signal of their own, and save checkpoints
-            forwarded = True
-            for process in working:
-                os.killpg(process.pid, signal.SIGTERM)
+        for process in working if stops and not forwarded else []:  # children save checkpoints
+            os.killpg(process.pid, signal.SIGTERM)
+        forwarded = bool(stops)
         for process in [process for process in working if process.poll() is not None]:
             run, start = working.pop(process)
             done += 1
@@ -635,8 +625,7 @@ def pivot_text(groups):
     def cells(found):
         first = next(iter(found.values()))
         verdicts = [(name, group.verdict()) for name, group in found.items() if "near" in group.first.variant]
-        bad = [f"{'unknown' if text == 'unknown' else 'not'} at {name}{'' if text == 'unknown' else f': {text}'}"
-               for name, text in verdicts if text != "yes"]
+        bad = [f"unknown at {name}" if text == "unknown" else f"not at {name}: {text}" for name, text in verdicts if text != "yes"]
         yield f"`{' '.join(first.first.config_words) or first.first.config.stem}`"
         yield f"`{keys_of(first.first.config).get(METHOD, '')}`"
         yield next((group.metric for group in found.values() if group.metric), "-")
@@ -658,7 +647,7 @@ def failed_checks(groups, report):
     return failures
 
 
-def compare(runs, sweep, programs):
+def compare(runs, sweep):
     """Writes the pages: of each config, whose runs are of one task, and of each value of report.page_by.
 
     Returns whether all could be written, and their tables of runs by name.
@@ -676,7 +665,7 @@ def compare(runs, sweep, programs):
                    "csv": file.with_suffix(".csv"), "svg": file.with_suffix(".svg")}
         options |= {name: sweep.report[name] for name in ("target", "target_share", "title") if name in sweep.report}
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-        code, _, error = programs.output_of("dragonn-compare", [*folders, *words])
+        code, _, error = sweep.output_of("dragonn-compare", [*folders, *words])
         if code != 0:
             print(f"experiments: dragonn-compare: {error}", file=sys.stderr)
             good = False
@@ -709,9 +698,9 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def write_tables(runs, sweep, programs, check):
+def write_tables(runs, sweep, check):
     """Returns whether all could be written, and nothing fails the check."""
-    good, pages = compare(runs, sweep, programs)
+    good, pages = compare(runs, sweep)
     try:
         groups = groups_of(runs)
         text = pivot_text(groups) if sweep.report.get("pivot") else rows_text(groups, sweep.report, pages)
@@ -728,23 +717,21 @@ def write_tables(runs, sweep, programs, check):
 
 def main():
     options = parse_arguments()
-    programs = Programs(options.bin)
-    sweep = Sweep(options, programs)
+    sweep = Sweep(options)
     runs = sweep.runs()
-    rows = Rows(options.rows, runs)
-    stopped = 0
+    rows, stopped = Rows(options.rows, runs), 0
     if not options.table:
         if sweep.prepare:
             cifar10_part(sweep.output)
         if options.print:
             print("".join(f"{shlex.join(run.command())}\n" for run in runs if not run.is_over()), end="")
             return 0
-        check_configs([run for run in runs if not run.recorded], programs)
+        check_configs([run for run in runs if not run.recorded], sweep)
         sweep.output.mkdir(parents=True, exist_ok=True)
         stopped = train(runs, sweep.parallel)
     rows.add(runs)
     missing = [run for run in runs if not run.is_finished()]
-    good = write_tables(runs, sweep, programs, options.check)
+    good = write_tables(runs, sweep, options.check)
     for run in missing:
         print(f"experiments: {run.name}: {run.failure or run.state()}", file=sys.stderr)
     if stopped:
@@ -754,8 +741,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (UsageError, RuntimeError) as error:
-        print(f"experiments: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main(main, 2)

@@ -5,6 +5,7 @@ build() takes what `dragonn-bench step` says of a model, in its rows and in the 
 sample, classes. Layouts are PyTorch's: images NCHW, convolution weights OIHW (here: NHWC and HWIO, to_pytorch() turns
 them). Linear weights are [outputs, inputs] in both, with inputs flattened in NHWC order.
 """
+import functools
 import math
 
 import torch
@@ -73,18 +74,28 @@ class Images(Named):
 
     def add_filter(self, name, inputs, channels, height=1, width=1, stride=1, padded=True):
         """Returns the filter's layers, and its number of output channels."""
-        outputs = self.scaled(channels)
-        padding = (height // 2, width // 2) if padded else 0
-        conv = self.put(f"{name}.conv", nn.Conv2d(inputs, outputs, (height, width), stride, padding, bias=self.bias))
-        return [conv, self.put(f"{name}.bn", nn.BatchNorm2d(outputs, self.epsilon)), nn.ReLU()], outputs
+        outputs, padding = self.scaled(channels), (height // 2, width // 2) if padded else 0
+        return [*self.convolution(name, inputs, outputs, (height, width), stride, padding, bias=self.bias), nn.ReLU()], outputs
+
+    def convolution(self, name, inputs, outputs, side, stride=1, padding=0, number="", bias=False):
+        """Adds a convolution and its batch norm, and returns them."""
+        conv = self.put(f"{name}.conv{number}", nn.Conv2d(inputs, outputs, side, stride, padding, bias=bias))
+        return [conv, self.put(f"{name}.bn{number}", nn.BatchNorm2d(outputs, self.epsilon))]
 
     def add_branch(self, name, inputs, *filters):
-        """Adds filters one after the other, as branches[name]. Returns the number of output channels."""
+        """Adds filters one after the other. Returns the number of output channels."""
         self.branches[name] = []
         for number, shape in enumerate(filters, 1):
             layers, inputs = self.add_filter(f"{name}.{number}", inputs, *shape)
             self.branches[name] += layers
         return inputs
+
+    def add_branches(self, name, inputs, *branches):
+        """Adds branches beside each other. Returns the number of channels of all of them."""
+        return sum(self.add_branch(f"{name}.branch{number}", inputs, *filters) for number, filters in enumerate(branches, 1))
+
+    def branch(self, name, x):
+        return run(self.branches[name], x)
 
     def add_linears(self, pixels, channels):
         """Adds two linear layers behind flattened images. Returns the number of their units."""
@@ -194,8 +205,8 @@ class GoogLeNet(Images):
         super().__init__(settings)
         self.layers, inputs = self.add_filter("stem", sample[2], 192, 3, 3)
         for name, (one, three_in, three, five_in, five, pooled) in self.MODULES.items():
-            branches = [(one,)], [(three_in,), (three, 3, 3)], [(five_in,), (five, 3, 3), (five, 3, 3)], [(pooled,)]
-            inputs = sum(self.add_branch(f"{name}.branch{number}", inputs, *filters) for number, filters in enumerate(branches, 1))
+            inputs = self.add_branches(name, inputs, [(one,)], [(three_in,), (three, 3, 3)],
+                                       [(five_in,), (five, 3, 3), (five, 3, 3)], [(pooled,)])
         self.output = nn.Linear(inputs, classes)
 
     def forward(self, x):
@@ -204,19 +215,40 @@ class GoogLeNet(Images):
             if name in ("a4", "a5"):
                 x = F.max_pool2d(x, 3, 2, 1)
             pooled = F.max_pool2d(x, 3, 1, 1)
-            x = torch.cat([run(self.branches[f"{name}.branch{number}"], pooled if number == 4 else x) for number in (1, 2, 3, 4)], 1)
+            x = torch.cat([self.branch(f"{name}.branch{number}", pooled if number == 4 else x) for number in (1, 2, 3, 4)], 1)
         return self.output(self.drop(x.mean((2, 3))))
 
 
-class Excitation:
+class FeedForward:
+    """Two linear layers with an activation between them, on the last axis."""
+
+    def __init__(self, model, name, width, units, activation=F.gelu):
+        self.first = model.put(f"{name}.linear1", nn.Linear(width, units))
+        self.second = model.put(f"{name}.linear2", nn.Linear(units, width))
+        self.activation = activation
+
+    def __call__(self, x):
+        return self.second(self.activation(self.first(x)))
+
+
+class Excitation(FeedForward):
     """Scales the channels of an image by what two linear layers make of their means."""
 
     def __init__(self, model, name, channels):
-        self.first = model.put(f"{name}.linear1", nn.Linear(channels, max(1, channels // 16)))
-        self.second = model.put(f"{name}.linear2", nn.Linear(max(1, channels // 16), channels))
+        super().__init__(model, name, channels, max(1, channels // 16), F.relu)
 
     def __call__(self, x):
-        return x * torch.sigmoid(self.second(F.relu(self.first(x.mean((2, 3))))))[:, :, None, None]
+        return x * torch.sigmoid(super().__call__(x.mean((2, 3))))[:, :, None, None]
+
+
+class Residual:
+    """Layers beside a shortcut; ReLU behind the sum."""
+
+    def __init__(self, inner, shortcut):
+        self.inner, self.shortcut = inner, shortcut
+
+    def __call__(self, x):
+        return F.relu(run(self.inner, x) + run(self.shortcut, x))
 
 
 class PreactivationBlock:
@@ -237,18 +269,11 @@ class PreactivationBlock:
         return run(self.inner, activated) + (x if self.shortcut is None else self.shortcut(activated))
 
 
-class ExcitedBlock:
+def excited_block(model, name, inputs, unscaled, stride):
     """Two filters; the shortcut has a convolution and batch norm if the shape changes."""
-
-    def __init__(self, model, name, inputs, unscaled, stride):
-        outputs = model.add_branch(name, inputs, (unscaled, 3, 3, stride), (unscaled, 3, 3))
-        self.inner, self.shortcut = [*model.branches[name], Excitation(model, f"{name}.excitation", outputs)], []
-        if stride > 1 or inputs != outputs:
-            self.shortcut = [model.put(f"{name}.shortcut.conv", nn.Conv2d(inputs, outputs, 1, stride)),
-                             model.put(f"{name}.shortcut.bn", nn.BatchNorm2d(outputs))]
-
-    def __call__(self, x):
-        return F.relu(run(self.inner, x) + run(self.shortcut, x))
+    outputs = model.add_branch(name, inputs, (unscaled, 3, 3, stride), (unscaled, 3, 3))
+    inner, changes = [*model.branches[name], Excitation(model, f"{name}.excitation", outputs)], stride > 1 or inputs != outputs
+    return Residual(inner, model.convolution(f"{name}.shortcut", inputs, outputs, 1, stride, bias=True) if changes else [])
 
 
 class SeNet(Images):
@@ -259,7 +284,7 @@ class SeNet(Images):
         for stage in range(1, 5):
             outputs = 516 if stage == 4 and not preactivation else 32 * 2**stage
             for block in range(2):
-                block_of = PreactivationBlock if preactivation else ExcitedBlock
+                block_of = PreactivationBlock if preactivation else excited_block
                 stride = 2 if stage > 1 and block == 0 else 1
                 self.layers.append(block_of(self, f"stage{stage}.block{block}", inputs, outputs, stride))
                 inputs = self.scaled(outputs)
@@ -293,13 +318,6 @@ class InceptionV4(Images):
             inputs = 6 * self.scaled(256)
         self.output = nn.Linear(inputs, classes)
 
-    def add_branches(self, name, inputs, *branches):
-        """Adds branches beside each other. Returns the number of channels of all of them."""
-        return sum(self.add_branch(f"{name}.branch{number}", inputs, *filters) for number, filters in enumerate(branches, 1))
-
-    def branch(self, name, x):
-        return run(self.branches[name], x)
-
     def run_modules(self, kind, count, x):
         for name in (f"{kind}{number}" for number in range(1, count + 1)):
             mean = F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
@@ -324,28 +342,22 @@ class InceptionV4(Images):
         return self.output(self.drop(self.run_modules("c", 3, x).mean((2, 3))))
 
 
-class ResidualBlock:
+def subsampled(stride, added, x):
+    """A shortcut without parameters: every stride-th pixel, and so many channels of zeros around its channels."""
+    return F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, added // 2, added - added // 2))
+
+
+def residual_block(model, name, inputs, convolutions, pads):
     """convolutions: (outputs, side of the kernel, stride) of each; pads: the shortcut has no parameters."""
-
-    def __init__(self, model, name, inputs, convolutions, pads):
-        self.inner, self.shortcut, channels = [], [], inputs
-        for number, (outputs, side, stride) in enumerate(convolutions, 1):
-            conv = model.put(f"{name}.conv{number}", nn.Conv2d(channels, outputs, side, stride, side // 2, bias=False))
-            self.inner += [conv, model.put(f"{name}.bn{number}", nn.BatchNorm2d(outputs)), nn.ReLU()]
-            channels = outputs
-        self.inner.pop()
-        self.stride, self.added = max(stride for _, _, stride in convolutions), channels - inputs
-        self.pads = pads and (self.stride > 1 or self.added)
-        if not pads and (self.stride > 1 or self.added):
-            self.shortcut = [model.put(f"{name}.shortcut.conv", nn.Conv2d(inputs, channels, 1, self.stride, bias=False)),
-                             model.put(f"{name}.shortcut.bn", nn.BatchNorm2d(channels))]
-
-    def __call__(self, x):
-        inner, shortcut = run(self.inner, x), run(self.shortcut, x)
-        if self.pads:
-            before = self.added // 2
-            shortcut = F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, before, self.added - before))
-        return F.relu(inner + shortcut)
+    inner, shortcut, channels, stride = [], [], inputs, max(stride for _, _, stride in convolutions)
+    for number, (outputs, side, step) in enumerate(convolutions, 1):
+        inner += [*model.convolution(name, channels, outputs, side, step, side // 2, number), nn.ReLU()]
+        channels = outputs
+    if pads:
+        shortcut = [functools.partial(subsampled, stride, channels - inputs)]
+    elif stride > 1 or channels != inputs:
+        shortcut = model.convolution(f"{name}.shortcut", inputs, channels, 1, stride)
+    return Residual(inner[:-1], shortcut)
 
 
 class ResNet(Images):
@@ -359,8 +371,7 @@ class ResNet(Images):
         large, pads = four and settings["stem"] == "imagenet", not four and settings["shortcut"] == "pad"
         inputs = self.scaled(64) if four else 16
         widths = [(4 if bottleneck else 1) * self.scaled(64 * 2**stage) for stage in range(4)] if four else [16, 32, 64]
-        stem = nn.Conv2d(sample[2], inputs, *((7, 2, 3) if large else (3, 1, 1)), bias=False)
-        self.layers = [self.put("stem.conv", stem), self.put("stem.bn", nn.BatchNorm2d(inputs)), nn.ReLU()]
+        self.layers = [*self.convolution("stem", sample[2], inputs, *((7, 2, 3) if large else (3, 1, 1))), nn.ReLU()]
         self.layers += [nn.MaxPool2d(3, 2, 1)] if large else []
         for number, (blocks, width) in enumerate(zip(self.STAGES.get(depth, 3 * [(depth - 2) // 6]), widths), 1):
             for index in range(blocks):
@@ -368,7 +379,7 @@ class ResNet(Images):
                 convolutions = [(width, 3, stride), (width, 3, 1)]
                 if bottleneck:
                     convolutions = [(width // 4, 1, 1), (width // 4, 3, stride), (width, 1, 1)]
-                self.layers.append(ResidualBlock(self, f"stage{number}.block{index}", inputs, convolutions, pads))
+                self.layers.append(residual_block(self, f"stage{number}.block{index}", inputs, convolutions, pads))
                 inputs = width
         self.output = nn.Linear(inputs, classes)
 
@@ -397,17 +408,6 @@ class LstmLm(Named):
         logits = self.output(x)
         loss = F.cross_entropy(logits.flatten(0, 1), labels.view(tokens.shape).t().reshape(-1))
         return loss, logits.transpose(0, 1), carried
-
-
-class FeedForward:
-    """Two linear layers with GELU between them, on the last axis."""
-
-    def __init__(self, model, name, width, units):
-        self.first = model.put(f"{name}.linear1", nn.Linear(width, units))
-        self.second = model.put(f"{name}.linear2", nn.Linear(units, width))
-
-    def __call__(self, x):
-        return self.second(F.gelu(self.first(x)))
 
 
 class TransformerBlock:

@@ -3,8 +3,6 @@
 """Compares dragonn with PyTorch DDP over gloo on the same slow hosts.
 
     scripts/peers/compare.py                # measures what bench/results/peers.json lacks, then prints the tables
-    scripts/peers/compare.py --minutes 25   # the same, and begins no other run after 25 minutes
-    scripts/peers/compare.py --table        # the tables of what is there
 
 The hosts are those of scripts/netns_cluster.sh (root is needed): a rank on each, one thread a rank. Both programs read
 the same config. The parts:
@@ -55,8 +53,7 @@ def parse_arguments():
     parser.add_argument("--rates", type=words, default=RATES)
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--hooks", type=words, default=["plain", "fp16", "powersgd"], help="of DDP")
-    parser.add_argument("--methods", type=words, default=["dense", "topk", "gtopk", "dragonn", "oktopk"],
-                        help="of dragonn")
+    parser.add_argument("--methods", type=words, default=["dense", "topk", "gtopk", "dragonn", "oktopk"], help="of dragonn")
     parser.add_argument("--density", type=float, default=0.01)
     parser.add_argument("--batch", type=int, default=32, help="per rank")
     parser.add_argument("--rounds", type=int, default=3)
@@ -85,12 +82,12 @@ def parse_arguments():
 
 
 def obstacle():
-    """Why nothing can be measured here, or an empty text."""
+    """Why nothing can be measured here, or None."""
     for command in ([sys.executable, "-W", "ignore", "-c", "import numpy, torch"], [CLUSTER, "check"]):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             return last_line(done.stderr)
-    return ""
+    return None
 
 
 def jobs(options, has_data):
@@ -117,12 +114,9 @@ def jobs(options, has_data):
             yield from (job(part, "ddp", options.hooks, model, rate, number, mode) for mode in of_ddp)
             yield from (job(part, "dragonn", [method], model, rate, number) for method in options.methods)
     if "accuracy" in options.parts and has_data:
-        for method in ACCURACY["ddp"]:
-            if method in options.hooks:
-                yield from (job("accuracy", "ddp", [method], ACCURACY_MODEL, ACCURACY_RATE, mode=mode) for mode in of_ddp)
-        for method in ACCURACY["dragonn"]:
-            if method in options.methods:
-                yield job("accuracy", "dragonn", [method], ACCURACY_MODEL, ACCURACY_RATE)
+        for side, methods, all_modes in (("ddp", options.hooks, of_ddp), ("dragonn", options.methods, [(False, None)])):
+            yield from (job("accuracy", side, [method], ACCURACY_MODEL, ACCURACY_RATE, mode=mode)
+                        for method in ACCURACY[side] if method in methods for mode in all_modes)
 
 
 class Bench:
@@ -165,9 +159,8 @@ class Bench:
         warmup, steps, window = self.steps(job)
         output = self.folder / "run" / "ddp.json"
         command = [sys.executable, HERE / "ddp.py", "--config", self.config(job), "--hooks", ",".join(methods), "--batch",
-                   self.options.batch, "--output", output]
-        command += ["--data", self.data] if self.data else []
-        command += ["--compile"] if job["compile"] else []
+                   self.options.batch, "--output", output, *(["--data", self.data] if self.data else []),
+                   *(["--compile"] if job["compile"] else [])]
         if job["part"] == "accuracy":
             command += ["--epochs", self.options.epochs, "--milestones", ",".join(map(str, self.milestones)), "--test-limit",
                         self.options.test_limit]
@@ -175,12 +168,9 @@ class Bench:
             command += ["--steps", steps, "--warmup", warmup]
         self.run(job, command)
         for report in json.loads(output.read_text()):
-            if job["part"] == "accuracy":
-                yield {"torch": report["torch"], "epochs": report["epochs"]}
-                continue
-            seconds = report["step_seconds"]
-            windows = [sum(seconds[at : at + window]) / window for at in range(0, steps, window)]
-            yield {"torch": report["torch"], "step_seconds": windows, "sent_per_step": report["sent_per_step"]}
+            if seconds := report.get("step_seconds"):
+                report["step_seconds"] = [sum(seconds[at : at + window]) / window for at in range(0, steps, window)]
+            yield {key: report[key] for key in ("torch", "epochs", "step_seconds", "sent_per_step") if key in report}
 
     def dragonn(self, job):
         warmup, steps, window = self.steps(job)
@@ -203,19 +193,15 @@ class Bench:
         settings = {"compression.method": "dense" if method == "alone" else method, "compression.bucket": "model",
                     "compression.density": options.density, "compression.density_schedule": "constant",
                     "train.batch_size": options.batch, "checkpoint.every_epochs": 0}
-        if self.data:
-            settings |= {"data.path": self.data, "data.test_limit": 128}
-        else:
-            settings |= {"data.name": "synthetic_images", "data.train_samples": 1024, "data.test_samples": 128,
-                         "data.augment": "true"}
+        settings |= {"data.path": self.data, "data.test_limit": 128} if self.data else {
+            "data.name": "synthetic_images", "data.train_samples": 1024, "data.test_samples": 128, "data.augment": "true"}
         if job["part"] == "accuracy":
             images = sum(file.stat().st_size for file in self.data.glob("data_batch_*.bin")) // 3073
             return settings | {
                 "train.epochs": options.epochs, "schedule.milestones": self.milestones,
                 "data.test_limit": options.test_limit, "logging.every_steps": images // (options.hosts * options.batch)}
         warmup, steps, window = self.steps(job)
-        return settings | {
-            "train.max_steps": warmup + steps, "logging.every_steps": window, "train.eval_every_epochs": 0}
+        return settings | {"train.max_steps": warmup + steps, "logging.every_steps": window, "train.eval_every_epochs": 0}
 
     def config(self, job):
         return ROOT / "configs" / f"cifar10_{job['model']}.toml"
@@ -259,8 +245,7 @@ def main():
         return 2
     left = 0
     if not options.table:
-        reason = obstacle()
-        if reason:
+        if reason := obstacle():
             print(f"skipped: {reason}", file=sys.stderr)
             return 77
         with tempfile.TemporaryDirectory() as folder:

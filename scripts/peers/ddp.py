@@ -3,8 +3,7 @@
 """Trains a model of images data-parallel with PyTorch DDP over gloo, as a peer of dragonn-train.
 
     ddp.py --config configs/cifar10_resnet20.toml --hooks none --steps 20 --warmup 5                # one process alone
-    netns_cluster.sh run 4 100mbit -- ddp.py --config ... --hooks plain,fp16,powersgd --steps 20 --warmup 5
-    netns_cluster.sh run 4 100mbit -- ddp.py --config ... --hooks powersgd --epochs 8 --data DIR
+    netns_cluster.sh run 4 100mbit -- ddp.py --config ... --hooks plain,fp16,powersgd --epochs 8 --data DIR
 
 Model, batch, optimizer and schedule are those of dragonn's config; the model is built by scripts/pytorch_models.py and
 initialized as dragonn does. The ranks are those of mpirun. NumPy is needed, too. Hooks, one after the other: none (the
@@ -16,6 +15,7 @@ epoch, and the training's seconds until then, evaluations left out. Without --da
 Rank 0 writes a JSON array with one object per hook to --output (or the standard output).
 Exit code: 0 done, 1 failed, 2 bad usage, 77 PyTorch or NumPy is not installed.
 """
+import functools
 import itertools
 import json
 import os
@@ -39,7 +39,7 @@ try:
     from torch.nn.parallel import DistributedDataParallel
 
     import pytorch_models
-    from runs import make_parser, words
+    from runs import make_parser, run_main, words
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)
@@ -65,14 +65,12 @@ class Images:
 
     def __init__(self, folder, name, limit=0):
         if folder is None:
-            generator = torch.Generator().manual_seed(1)
-            self.labels = torch.randint(0, CLASSES, (1024,), generator=generator)
-            self.pixels = torch.randint(0, 256, (1024, CHANNELS, SIDE, SIDE), generator=generator, dtype=torch.uint8)
+            draw = functools.partial(torch.randint, generator=torch.Generator().manual_seed(1))
+            self.labels, self.pixels = draw(CLASSES, (1024,)), draw(256, (1024, CHANNELS, SIDE, SIDE), dtype=torch.uint8)
         else:
             content = bytearray(b"".join(path.read_bytes() for path in sorted(folder.glob(name))))
             records = torch.frombuffer(content, dtype=torch.uint8).view(-1, 1 + CHANNELS * SIDE * SIDE)[: limit or None]
-            self.labels = records[:, 0].long()
-            self.pixels = records[:, 1:].reshape(-1, CHANNELS, SIDE, SIDE)
+            self.labels, self.pixels = records[:, 0].long(), records[:, 1:].reshape(-1, CHANNELS, SIDE, SIDE)
         self.mean, self.deviation = (torch.tensor(values).view(1, CHANNELS, 1, 1) for values in (MEAN, DEVIATION))
 
     def normalized(self, pixels, layout):
@@ -90,13 +88,12 @@ class Images:
         return self.normalized(pixels, layout), self.labels[indices]
 
 
-def initialize(model):
+def initialize(module):
     """As dragonn does (layers/layers.h): He's normal by fan-out for convolutions, and biases of zero."""
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        if isinstance(module, (nn.Conv2d, nn.Linear)) and module.bias is not None:
-            nn.init.zeros_(module.bias)
+    if isinstance(module, nn.Conv2d):
+        nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    if isinstance(module, (nn.Conv2d, nn.Linear)) and module.bias is not None:
+        nn.init.zeros_(module.bias)
 
 
 class Training:
@@ -115,8 +112,7 @@ class Training:
         self.layout, self.batch = LAYOUTS[name], options.batch or config["train"]["batch_size"]
         self.inner = pytorch_models.build(
             {"model": name, "settings": SETTINGS, "sample": [SIDE, SIDE, CHANNELS], "classes": CLASSES})
-        initialize(self.inner)
-        self.inner.to(memory_format=self.layout)
+        self.inner.apply(initialize).to(memory_format=self.layout)
         self.model = torch.compile(self.inner) if options.compile else self.inner
         if hook != "none":
             # Each rank keeps its batch norm's statistics during training, as dragonn's do: nothing is sent for them.
@@ -152,8 +148,7 @@ class Training:
         if self.schedule["name"] != "milestones" or self.schedule.get("warmup_epochs", 0) != 0:
             raise ValueError("schedule: expected milestones without a warm-up")
         passed = sum(epoch >= int(milestone) for milestone in milestones or self.schedule["milestones"])
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.rate * self.schedule["gamma"] ** passed
+        self.optimizer.param_groups[0]["lr"] = self.rate * self.schedule["gamma"] ** passed
 
 
 def settle():
@@ -198,9 +193,8 @@ def test_accuracy(training, test):
                 dist.all_reduce(buffer)
                 buffer /= training.world
     training.inner.eval()
-    mine = torch.arange(training.rank, len(test.labels), training.world)
     hits = 0
-    for indices in mine.split(128):
+    for indices in torch.arange(training.rank, len(test.labels), training.world).split(128):
         images = test.normalized(test.pixels[indices], training.layout)
         hits += (training.inner(images).argmax(1) == test.labels[indices]).sum().item()
     training.inner.train()
@@ -267,17 +261,11 @@ def main():
                "compile": options.compile, "torch": torch.__version__}
         rows.append(row | (measure_steps if options.steps else train)(training, hook, options))
     if training.rank == 0:
-        text = json.dumps(rows, indent=1) + "\n"
-        options.output.write_text(text) if options.output else print(text, end="")
+        (options.output.write_text if options.output else sys.stdout.write)(json.dumps(rows, indent=1) + "\n")
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
-    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (OSError, ValueError, KeyError) as error:
-        print(f"ddp.py: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main(main, 2, (OSError, ValueError, KeyError))

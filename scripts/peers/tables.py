@@ -48,16 +48,14 @@ def bytes_text(value):
 
 def caption(rows):
     """What all rows of steps have in common."""
-    rows = [row for row in rows if "step_seconds" in row]
-    if not rows:
+    if not (rows := [row for row in rows if "step_seconds" in row]):
         return
     rounds = ", ".join(f"{model} {max(row['round'] for row in found)}"
                        for model, found in in_groups(rows, lambda row: row["model"]).items())
-    values = [sorted({row[key] for row in rows if row.get(key) is not None}) for key in ("batch", "density", "torch")]
-    batch, density, torch = (", ".join(map(str, found)) for found in values)
-    hosts = max(row["ranks"] for row in rows)
-    yield (f"Medians over rounds ({rounds}), in which all take their turn; {hosts} hosts, each with one rank and one "
-           f"thread, batch {batch} a rank, density {density}, PyTorch {torch}.")
+    batch, density, torch = (", ".join(map(str, sorted({row[key] for row in rows if row.get(key) is not None})))
+                             for key in ("batch", "density", "torch"))
+    yield (f"Medians over rounds ({rounds}), in which all take their turn; {max(row['ranks'] for row in rows)} hosts, each with "
+           f"one rank and one thread, batch {batch} a rank, density {density}, PyTorch {torch}.")
 
 
 def speeds(rows):
@@ -67,13 +65,11 @@ def speeds(rows):
 
 def throughput_lines(rows):
     """A line per method, a column per model and rate."""
-    rows = [row for row in rows if row["part"] == "throughput"]
-    if not rows:
+    if not (rows := [row for row in rows if row["part"] == "throughput"]):
         return
     cells = in_groups(rows, lambda row: (label(row), row["model"], row["rate"]))
     columns = list(dict.fromkeys((row["model"], row["rate"]) for row in rows))
-    names = [f"{model}, {NETWORKS.get(rate, rate)}" for model, rate in columns]
-    header = ["samples/s of all hosts; sent by a host per step", *names]
+    header = ["samples/s of all hosts; sent by a host per step", *(f"{model}, {NETWORKS.get(rate, rate)}" for model, rate in columns)]
 
     def cell(name, column):
         found = cells.get((name, *column))
@@ -102,8 +98,7 @@ def gain_lines(rows):
 
 def compute_lines(rows):
     """One rank alone, and how much of a difference that is."""
-    rows = [row for row in rows if row["part"] == "compute"]
-    if not rows:
+    if not (rows := [row for row in rows if row["part"] == "compute"]):
         return
     models = list(dict.fromkeys(row["model"] for row in rows))
     cells = {key: samples_per_second(group)
@@ -149,8 +144,8 @@ def accuracy_lines(rows, share):
         return next((epoch for epoch in row["epochs"] if epoch["accuracy"] >= target), None)
 
     def line(row):
-        reached, last, to_target = first(row), row["epochs"][-1], ["not reached", ""]
-        if reached:
+        last, to_target = row["epochs"][-1], ["not reached", ""]
+        if reached := first(row):
             to_target = [f"{reached['seconds']:.0f} s (epoch {reached['epoch']})",
                          f"{first(reference)['seconds'] / reached['seconds']:.2f}"]
         name = ", ".join(filter(None, (label(row), mode(row))))
