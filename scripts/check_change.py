@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 
-from runs import ROOT, last_line, make_parser, output_of, run_main
+from runs import ROOT, bench_rows, last_line, make_parser, output_of, run_main
 
 ROUNDS = 2
 NUMEL = "1000000"
@@ -34,18 +34,15 @@ def tidy(since):
     known = {entry["file"] for entry in json.loads(commands.read_text())}
     # A header is read with the sources that include it.
     files = output_of(["git", "diff", "--name-only", "--diff-filter=d", since, "--", "*.cpp"], cwd=ROOT).splitlines()
-    failed = files_read = 0
+    files, failed = [file for file in files if str(ROOT / file) in known], 0
     for file in files:
-        if str(ROOT / file) not in known:
-            continue
-        files_read += 1
         # Warnings of GCC have other names.
         done = subprocess.run([TIDY, "--quiet", "--warnings-as-errors=*", "--extra-arg=-Wno-unknown-warning-option",
                                "-p", commands.parent, file], cwd=ROOT, stderr=subprocess.DEVNULL, check=False)
         if done.returncode:
             failed += 1
             print(f"*** {file}", flush=True)
-    print(f"{TIDY}: {files_read - failed} passed, {failed} failed")
+    print(f"{TIDY}: {len(files) - failed} passed, {failed} failed")
     return failed
 
 
@@ -59,19 +56,19 @@ def build_of(revision):
     folder = ROOT / "build" / "compared" / revision.replace("/", "-")
     if not folder.exists():
         folder.mkdir(parents=True)
-        archive = subprocess.Popen(["git", "archive", revision], cwd=ROOT, stdout=subprocess.PIPE)
-        subprocess.run(["tar", "-x", "-C", folder], stdin=archive.stdout, check=True)
+        output_of(["bash", "-o", "pipefail", "-c", 'git archive "$0" | tar -x -C "$1"', revision, folder], cwd=ROOT)
     return build(folder)
 
 
 def times(program, name):
     """Returns the seconds of each row, by its conditions: its texts, and the number of ranks."""
-    done = subprocess.run([program, name, *BENCHMARKS[name], "--json", "-"], capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(f"check_change: {program} {name}: {last_line(done.stderr)}", file=sys.stderr)
+    try:
+        rows = bench_rows([program, name, *BENCHMARKS[name]])
+    except RuntimeError as error:
+        print(f"check_change: {last_line(str(error))}", file=sys.stderr)
         return {}
     found = {}
-    for row in json.loads(done.stdout):
+    for row in rows:
         label = " ".join(str(value) for key, value in row.items() if isinstance(value, str) or key == "ranks")
         found.update({f"{label}, {key}": row[key] for key in TIMES if row.get(key)})
     return found
@@ -80,13 +77,9 @@ def times(program, name):
 def compare(ours, theirs, names):
     rows = []
     for name in names:
-        measured = {ours: {}, theirs: {}}
-        for _ in range(ROUNDS):
-            for program in (theirs, ours):
-                for label, seconds in times(program, name).items():
-                    measured[program].setdefault(label, []).append(seconds)
-        for label in measured[ours].keys() & measured[theirs].keys():
-            before, after = (statistics.median(measured[program][label]) for program in (theirs, ours))
+        rounds = [(times(theirs, name), times(ours, name)) for _ in range(ROUNDS)]
+        for label in set.intersection(*(found.keys() & other.keys() for found, other in rounds)):
+            before, after = (statistics.median(found[label] for found in side) for side in zip(*rounds))
             rows.append((after / before, name, label, before, after))
     return sorted(rows, reverse=True)
 

@@ -29,28 +29,16 @@ def images(model, batch, test_samples):
             f"data.test_samples={test_samples}", f"train.batch_size={batch}", f"train.eval_batch_size={batch}"]
 
 
-def mlp(units):
-    return [*images("mlp", 16, 32), f"model.hidden=[{units}, {units}]"]
-
-
-CONFIGS = {  # name: (workers, settings)
-    "mlp, one worker": (1, mlp(2048) + ["compression.method=dense"]),
-    "mlp, adam": (1, mlp(2048) + ["compression.method=dense", "optimizer.name=adam"]),
-    "mlp, dense": (4, mlp(1024) + ["compression.method=dense"]),
-    "mlp, topk": (4, mlp(1024) + ["compression.method=topk"]),
-    "mlp, dgc": (8, mlp(1024) + ["compression.method=dgc"]),
-    "mlp, gtopk": (4, mlp(1024) + ["compression.method=gtopk"]),
-    "mlp, oktopk": (4, mlp(1024) + ["compression.method=oktopk"]),
-    "mlp, signsgd": (4, mlp(1024) + ["compression.method=signsgd"]),
-    "resnet20, topk": (2, images("resnet20", 64, 64) + ["compression.method=topk"]),
-    "vgg16, topk": (1, images("vgg16", 16, 16) + ["compression.method=topk"]),
-    "vit, dgc": (2, images("vit", 32, 32) + ["compression.method=dgc"]),
+LARGE, WIDE = ([*images("mlp", 16, 32), f"model.hidden=[{units}, {units}]"] for units in (2048, 1024))
+CONFIGS = {  # name: (workers, method, other settings)
+    "mlp, one worker": (1, "dense", LARGE),
+    "mlp, adam": (1, "dense", [*LARGE, "optimizer.name=adam"]),
+    **{f"mlp, {method}": (8 if method == "dgc" else 4, method, WIDE)
+       for method in ("dense", "topk", "dgc", "gtopk", "oktopk", "signsgd")},
+    "resnet20, topk": (2, "topk", images("resnet20", 64, 64)),
+    "vgg16, topk": (1, "topk", images("vgg16", 16, 16)),
+    "vit, dgc": (2, "dgc", images("vit", 32, 32)),
 }
-
-
-def in_bytes(text):
-    number, unit = text.split()
-    return float(number) * UNITS[unit]
 
 
 def command_of(options, settings, workers, *more):
@@ -60,8 +48,8 @@ def command_of(options, settings, workers, *more):
 def predicted(options, settings, workers):
     text = output_of(command_of(options, settings, workers, "--dry-run"))
     kinds = dict(re.findall(r"^  (\S.*?)  +([\d.]+ [kMG]?B)$", text.split("memory per worker")[1].split("exchange:")[0], re.M))
-    total = re.search(r"^  total .*\(\d+ workers: ([\d.]+ \w+)[,)]", text, re.M)
-    return in_bytes(total.group(1)), kinds
+    total = re.search(r"^  total .*\(\d+ workers: ([\d.]+) (\w+)[,)]", text, re.M)
+    return float(total[1]) * UNITS[total[2]], kinds
 
 
 def measured(options, settings, workers):
@@ -86,9 +74,10 @@ def main(folder):
     print(f"base: {base / 1e6:.1f} MB, of a model of 14 parameters\n")
     print(table_head(["config", "workers", "predicted, MB", "measured, MB", "measured / predicted"]))
     wrong = False
-    for name, (workers, settings) in CONFIGS.items():
+    for name, (workers, method, settings) in CONFIGS.items():
         if options.only and name not in options.only:
             continue
+        settings = [*settings, f"compression.method={method}"]
         expected, kinds = predicted(options, settings, workers)
         peak = measured(options, settings, workers) - base
         wrong = wrong or abs(peak / expected - 1) > TOLERANCE

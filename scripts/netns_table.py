@@ -52,15 +52,11 @@ class Measurement:
         for row in alone:
             key = key_of(row)
             virtual_seconds = predicted[key]["seconds"] if is_predicted else None
-            yield {
-                "hosts": int(self.hosts), "rate": self.rate, "latency_us": network["latency_us"], "gbps": network["gbps"],
-                "collective": row["collective"], "algorithm": row["algorithm"], "sparsifier": row["sparsifier"],
-                "phase": row["phase"], "numel": row["numel"], "density": row["density"], "steps": row["steps"],
-                "seconds": row["seconds"], "seconds_virtual": virtual_seconds,
-                "ratio": row["seconds"] / virtual_seconds if is_predicted else None,
-                "seconds_total": whole[key]["seconds_total"],
-                "bytes_sent_max": row["bytes_sent"]["max"], "messages_max": row["messages"]["max"],
-            }
+            kept = ("collective", "algorithm", "sparsifier", "phase", "numel", "density", "steps", "seconds")
+            yield {"hosts": int(self.hosts), "rate": self.rate, **network, **{name: row[name] for name in kept},
+                   "seconds_virtual": virtual_seconds, "ratio": row["seconds"] / virtual_seconds if is_predicted else None,
+                   "seconds_total": whole[key]["seconds_total"],
+                   "bytes_sent_max": row["bytes_sent"]["max"], "messages_max": row["messages"]["max"]}
 
 
 def measure(arguments, known):
@@ -68,8 +64,7 @@ def measure(arguments, known):
     sparse = arguments.collectives
     if sparse is None:
         sparse = [name for name in registered(arguments.bin / "dragonn-train", "collective") if name != "dense"]
-    wanted = [["--collective", "dense", "--dense-algorithm", name, "--density", arguments.densities[0]]
-              for name in arguments.dense]
+    wanted = [["--collective", "dense", "--dense-algorithm", name, "--density", arguments.densities[0]] for name in arguments.dense]
     wanted += [["--collective", name, "--density", density] for density in arguments.densities for name in sparse]
     for hosts, rate in itertools.product(arguments.hosts, arguments.rates):
         measurement, network = Measurement(arguments, hosts, rate), None
@@ -87,9 +82,7 @@ def measure(arguments, known):
 
 
 def seconds(value):
-    if value is None:
-        return ""
-    return f"{value:.2f} s" if value >= 1 else f"{1000 * value:.1f} ms"
+    return "" if value is None else f"{value:.2f} s" if value >= 1 else f"{1000 * value:.1f} ms"
 
 
 def name_of(row):

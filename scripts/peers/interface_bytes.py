@@ -9,6 +9,7 @@ interface's counter at the first line of --from-step or later and at the first o
 {"step": [first, last], "bytes": [at the first, at the last]}. Counted is all that the interface sends: payload, headers
 and acknowledgements. Ends with the exit code of the command.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -18,14 +19,13 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from runs import make_parser
 
-COUNTER = "/sys/class/net/{}/statistics/tx_bytes"
 # An exchange sends for tens of milliseconds at least, and a look at the file takes microseconds.
 POLL_SECONDS = 0.02
 
 
 def sent_bytes(interface):
     """Bytes that the interface has sent so far. Inside a network namespace: of its own interface."""
-    return int(pathlib.Path(COUNTER.format(interface)).read_text())
+    return int(pathlib.Path(f"/sys/class/net/{interface}/statistics/tx_bytes").read_text())
 
 
 def main():
@@ -40,11 +40,9 @@ def main():
     wanted, steps, sent, size_read = [options.from_step, options.to_step], [], [], 0
     process, is_over = subprocess.Popen(options.command), False
     while not is_over:
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(POLL_SECONDS)
             is_over = True
-        except subprocess.TimeoutExpired:
-            pass
         try:
             with open(options.run / "metrics.jsonl", "rb") as file:
                 file.seek(size_read)
