@@ -38,16 +38,19 @@ wants() {
 }
 
 IFS=, read -r -a stages <<<"$for"
-for stage in "${stages[@]}"; do
-  [[ " ${all_stages//,/ } convergence " == *" $stage "* ]] || die "--for $stage: valid are ${all_stages//,/ } convergence"
-done
 programs=()
-! wants smoke profile rest || programs+=(dragonn-bench)
-! wants profile rest convergence || programs+=(dragonn-train)
-! wants rest convergence || programs+=(dragonn-compare)
-! wants smoke memcheck rest || programs+=(test_kernels)
-! wants smoke rest || programs+=(test_comm)
-! wants rest || programs+=(test_layers test_optim test_compress test_exchange test_trainer) # the others with cases for a GPU
+for stage in "${stages[@]}"; do
+  case $stage in # the tests are those with cases for a GPU
+    smoke) programs+=(dragonn-bench test_kernels test_comm) ;;
+    profile) programs+=(dragonn-bench dragonn-train) ;;
+    variants | pytorch) ;;
+    rest) programs+=(dragonn-{bench,train,compare} test_{kernels,comm,layers,optim,compress,exchange,trainer}) ;;
+    memcheck) programs+=(test_kernels) ;;
+    convergence) programs+=(dragonn-train dragonn-compare) ;;
+    *) die "--for $stage: valid are ${all_stages//,/ } convergence" ;;
+  esac
+done
+mapfile -t programs < <(printf '%s\n' "${programs[@]}" | sort -u | grep .)
 if [ -z "$bin" ]; then
   scripts/install_deps.sh cuda
   export DRAGONN_CUDA_ARCHITECTURES=$architectures

@@ -27,7 +27,7 @@ set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/bundle_common.sh"
 readonly known=(smoke profile variants pytorch rest memcheck) workers=4
 readonly methods=(dense topk dragonn dgc sidco_e randomk)
-only='' seconds=540 from='' precisions='' variants='' patience=1 results=results # options
+only='' precisions='' variants='' patience=1 # options
 device=cuda numel=268435456 decode_numel=16777216 rounds=9 steps=100 samples=32 cases='gpu: *'
 maths=(tf32 bf16 float32) first_maths=(tf32 bf16) # of smoke
 readonly resnet50="resnet50 --batch 64 --set stem=imagenet --sample 224x224x3 --classes 1000"
@@ -35,38 +35,26 @@ models=("resnet20 --batch 128" "$resnet50" "vgg16 --batch 128" "lstm_lm --batch 
   "bert --batch 32 --sample 512 --classes 30522 --set layers=12 --set hidden=768 --set heads=12")
 first_models=(resnet20 resnet50) step_options=() profiled_step="$resnet50 --device-math bf16"
 
-die() { echo "check.sh: $*" >&2 && exit 2; }
-
 make_small() {
   numel=131072 decode_numel=131072 rounds=3 steps=4 samples=4
   models=("resnet20 --batch 8" "lstm_lm --batch 4 --set hidden=100") first_models=(resnet20) step_options=(--product-side 256)
   profiled_step="resnet20 --batch 8"
 }
 
-while [ $# -gt 0 ]; do
-  case $1 in
-    --only | --seconds | --from | --precisions | --variants | --patience)
-      [ $# -gt 1 ] || die "$1: expected a value"
-      declare "${1#--}=$2" && shift 2
-      ;;
-    --small) make_small && shift ;;
+arguments=()
+for argument in "$@"; do
+  case $argument in
+    --small) make_small ;;
     # A build without CUDA has no case of a GPU's: a few others stand for them.
-    --cpu)
-      make_small
-      device=cpu cases='*empty*' maths=(float32) first_maths=(float32)
-      shift
-      ;;
-    -*) die "$1: expected --only, --seconds, --from, --precisions, --variants, --patience, --small, --cpu or a folder for results" ;;
-    *) results=$1 && shift ;;
+    --cpu) make_small && device=cpu cases='*empty*' maths=(float32) first_maths=(float32) ;;
+    *) arguments+=("$argument") ;;
   esac
 done
+take_options "only seconds from precisions variants patience" "${arguments[@]}"
 IFS=, read -r -a stages <<<"$only"
 for name in "${stages[@]}"; do [[ " ${known[*]} " == *" $name "* ]] || die "--only $name: valid are ${known[*]}"; done
-for name in seconds patience; do [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "--$name ${!name}: expected a number"; done
-[ -z "$from" ] || from=$(realpath -e "$from") || exit 2
+[[ $patience =~ ^[1-9][0-9]*$ ]] || die "--patience $patience: expected a number"
 readonly seconds_in_all=$seconds
-mkdir -p "$results" || exit 1
-results=$(cd "$results" && pwd)
 unpack_bundle
 mkdir -p logs rows
 [ ${#stages[@]} -gt 0 ] || mapfile -t stages < <(grep -v memcheck stages.txt)
@@ -79,15 +67,7 @@ say() { echo "$*" | tee -a "$results/table.txt"; }
 wants() { [[ " ${stages[*]} " == *" $1 "* ]]; }
 
 # has FILE: whether it is in this bundle; says so if it is not.
-has() { [ -e "$1" ] || { say "$(basename "$1"): not in this bundle (${stages_packed//$'\n'/ })" && return 1; }; }
-stages_packed=$(<stages.txt)
-
-# restore: the rows and logs of the call before.
-restore() {
-  local state=$results/logs.tar.gz
-  [ -f "$state" ] || state=$from
-  [ -z "$state" ] || tar -xzf "$state" || die "$state is not what this script wrote"
-}
+has() { [ -e "$1" ] || { say "$(basename "$1"): not in this bundle ($(paste -sd ' ' stages.txt))" && return 1; }; }
 
 # pack: what there is so far, in few files: some machines give back no more.
 pack() {
@@ -96,8 +76,7 @@ pack() {
     printf '{"commit": "%s", "date": "%s", "device": "%s", "parts": {' "$(cat commit.txt)" "$(date -u +%Y-%m-%d)" "$gpu"
     for file in rows/*.json; do
       [ -s "$file" ] || continue
-      printf '%s\n"%s": ' "$separator" "$(basename "$file" .json)"
-      cat "$file"
+      printf '%s\n"%s": %s' "$separator" "$(basename "$file" .json)" "$(cat "$file")"
       separator=,
     done
     printf '}}\n'
@@ -180,10 +159,9 @@ run_smoke() {
 # The profilers count, and do not time, several passes over 1 GiB: a few kernels of the sweep, and one training step.
 run_profile() {
   has bin/dragonn-bench || return
-  local sweep=(bin/dragonn-bench compress --device "$device" --numel "$numel" --density 0.001 --rounds 1 --threads 1)
-  local one_step=(bin/dragonn-bench step --device "$device" --graphs off --rounds 1) words method
-  read -r -a words <<<"$profiled_step"
-  one_step+=(--model "${words[@]}")
+  local sweep=(bin/dragonn-bench compress --device "$device" --numel "$numel" --density 0.001 --rounds 1 --threads 1) method
+  # shellcheck disable=SC2206 # words
+  local one_step=(bin/dragonn-bench step --device "$device" --graphs off --rounds 1 --model $profiled_step)
   if command -v ncu >/dev/null; then
     part ncu_select 120 ncu --clock-control none --set full --kernel-name 'regex:select_kernel|sweep_kernel' \
       --launch-skip 1 --launch-count 2 "${sweep[@]}" --kernel select_threshold
@@ -228,16 +206,14 @@ pytorch() {
 }
 
 run_pytorch() {
-  local limit=$((seconds_in_all - SECONDS - 5)) options=()
+  local limit=$((seconds_in_all - SECONDS - 5)) options
   has python/pytorch_rows.py || return
   if ! command -v python3 >/dev/null; then say "pytorch: skipped: python3 is not on this machine" && return; fi
   if [ -s rows/compress.json ]; then pytorch pytorch_select 60 select --rows rows/compress.json --rounds $rounds; fi
   if ! compgen -G 'rows/step_*.json' >/dev/null; then say "pytorch: no training steps to compare with" && return; fi
   ! wants rest || limit=$((limit / 2))
   # shellcheck disable=SC2206 # words
-  [ -z "$variants" ] || options+=(--variants ${variants//,/ })
-  # shellcheck disable=SC2206
-  [ -z "$precisions" ] || options+=(--precisions ${precisions//,/ })
+  options=(${variants:+--variants ${variants//,/ }} ${precisions:+--precisions ${precisions//,/ }})
   pytorch pytorch_step "$limit" step --rows rows/step_*.json --rounds $rounds --seconds $((limit > 80 ? limit - 60 : limit / 2)) \
     "${options[@]}"
 }
@@ -254,15 +230,12 @@ run_rest() {
 
 # trained NAME WORKERS SETTING...: a short training, by workers on one GPU: processes where MPI is there, else threads of one.
 trained() {
-  local name=$1 count=$2 launcher=() setting
-  local command=(bin/dragonn-train check.toml --output "runs/${name#train_}")
-  shift 2
+  local name=$1 count=$2 launcher=() settings
+  settings=("device=$device" model.name=resnet20 data.name=synthetic_images train.epochs=100 "train.max_steps=$steps"
+    "train.batch_size=$samples" train.eval_every_epochs=0 optimizer.name=sgd optimizer.learning_rate=0.1 optimizer.momentum=0.9
+    compression.density=0.01 checkpoint.every_epochs=0 "${@:3}")
+  local command=(bin/dragonn-train check.toml --output "runs/${name#train_}" "${settings[@]/#/--set=}")
   : >check.toml
-  for setting in "device=$device" model.name=resnet20 data.name=synthetic_images train.epochs=100 "train.max_steps=$steps" \
-    "train.batch_size=$samples" train.eval_every_epochs=0 optimizer.name=sgd optimizer.learning_rate=0.1 optimizer.momentum=0.9 \
-    compression.density=0.01 checkpoint.every_epochs=0 "$@"; do
-    command+=(--set "$setting")
-  done
   if [ "$count" -gt 1 ] && [ -x mpi/bin/mpirun ]; then launcher=(mpirun -np "$count"); else command+=(--workers "$count"); fi
   part "$name" 60 "${launcher[@]}" "${command[@]}"
 }
@@ -300,7 +273,7 @@ run_memcheck() {
   done
 }
 
-restore
+restore logs.tar.gz .
 find_cuda_libraries >libraries.txt
 [ ! -s libraries.txt ] || say "$(cat libraries.txt)"
 summarize_device

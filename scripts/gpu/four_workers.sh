@@ -19,37 +19,16 @@ set -uo pipefail
 readonly workers=${WORKERS:-4} seed=${SEED:-1} per_call=${PER_CALL:-2}
 read -r -a methods <<<"${METHODS:-dense dragonn topk dgc gtopk sidco_e}"
 
-die() { echo "four_workers.sh: $*" >&2 && exit 2; }
-seconds=540 data='' from='' results=results
-while [ $# -gt 0 ]; do
-  case $1 in
-    --seconds | --data | --from)
-      [ $# -gt 1 ] || die "$1: expected a value"
-      declare "${1#--}=$2" && shift 2
-      ;;
-    -*) die "$1: expected --seconds, --data, --from or a folder for results" ;;
-    *) results=$1 && shift ;;
-  esac
-done
-[[ $seconds =~ ^[0-9]+$ ]] || die "--seconds $seconds: expected a number"
+data=''
+take_options "seconds data from" "$@"
 [[ $per_call =~ ^[1-9][0-9]*$ ]] || die "PER_CALL $per_call: expected a number of methods"
 [ -z "$data" ] || data=$(cd "$data" && pwd) || exit 2
-[ -z "$from" ] || from=$(realpath -e "$from") || exit 2
-mkdir -p "$results" || exit 1
-results=$(cd "$results" && pwd)
 unpack_bundle
 [ -f configs/cifar10_resnet20.toml ] || die "this bundle is for other stages: make one by bundle.sh --for convergence"
 find_cuda_libraries
 [ "${DEVICE:-cuda}" = cpu ] || read_ahead
 output=$PWD/runs
 mkdir -p "$output"
-
-# restore: the runs as the call before left them.
-restore() {
-  local state=$results/state.tar.gz
-  [ -f "$state" ] || state=$from
-  [ -z "$state" ] || tar -C "$output" -xzf "$state" || die "$state is not a state of this script"
-}
 
 # find_data: $output/data with the full set. JPEG files, where the bundle has them, are a tenth of the official files.
 find_data() {
@@ -71,14 +50,12 @@ find_data() {
 # set_run METHOD: `command` and `folder` of a run, which goes on from its last checkpoint. One bucket, beside that of biases and
 # normalization, costs a GPU the least waits.
 set_run() {
-  local setting
+  # shellcheck disable=SC2206 # words of OVERRIDES
+  local settings=("seed=$seed" "data.path=$output/data" "train.epochs=${EPOCHS:-30}" train.eval_every_epochs=5
+    "compression.method=$1" "device=${DEVICE:-cuda}" compression.bucket=model compression.include_vectors=no
+    checkpoint.every_epochs=1 checkpoint.keep=1 ${OVERRIDES:-})
   folder=$output/$1-seed$seed
-  command=(bin/dragonn-train configs/cifar10_resnet20.toml --output "$folder" --resume auto --workers "$workers")
-  for setting in "seed=$seed" "data.path=$output/data" "train.epochs=${EPOCHS:-30}" train.eval_every_epochs=5 \
-    "compression.method=$1" "device=${DEVICE:-cuda}" compression.bucket=model compression.include_vectors=no \
-    checkpoint.every_epochs=1 checkpoint.keep=1 ${OVERRIDES:-}; do
-    command+=(--set "$setting")
-  done
+  command=(bin/dragonn-train configs/cifar10_resnet20.toml --output "$folder" --resume auto --workers "$workers" "${settings[@]/#/--set=}")
 }
 
 # error_of FOLDER: the error that ended the run, if one did: then it is the log's last line.
@@ -128,11 +105,9 @@ report() {
   bin/dragonn-compare "${folders[@]}" --output "$results/report.html" --csv "$results/runs.csv" \
     --svg "$results/curves.svg" --title "ResNet-20 on CIFAR-10, $workers workers on one GPU" >/dev/null
   {
-    echo "| method | epochs | test accuracy | bytes sent by a worker per step | |"
-    echo "|---|---|---|---|---|"
+    printf '%s\n' "| method | epochs | test accuracy | bytes sent by a worker per step | |" "|---|---|---|---|---|"
     for method in "${methods[@]}"; do row "$method"; done
-  } >"$results/table.md"
-  cat "$results/table.md"
+  } | tee "$results/table.md"
 }
 
 # save: the runs, without the checkpoints of those that are over.
@@ -146,7 +121,7 @@ save() {
   echo "state.tar.gz: $(stat -c %s "$results/state.tar.gz") bytes"
 }
 
-restore
+restore state.tar.gz "$output"
 find_data
 trained=0
 for method in "${methods[@]}"; do train "$method"; done
