@@ -10,12 +10,7 @@
 #   --checksums FILE    lines "SHA-256  archive" which replace the official checksums: for mirrors of other copies
 set -euo pipefail
 
-usage() { sed -n 's/^# \{0,1\}//; 3,10p' "$0"; }
-
-die() {
-  echo "get_data.sh: $1" >&2
-  exit "${2:-1}"
-}
+die() { echo "get_data.sh: $1" >&2 && exit "${2:-1}"; }
 
 readonly idx='train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz'
 # Data set, where its archives are, the archives, and the files and folders that must come out of them.
@@ -83,20 +78,18 @@ fetch() {
 
 # verify NAME ARCHIVE FILE: that the file is the archive, or, compressed anew, has what is in it.
 verify() {
-  local expected actual content
+  local expected actual content=''
   if [ -n "$checksums" ]; then
     expected=$(awk -v archive="$2" '{ sub(/^\*/, "", $2) } $2 == archive { print $1; exit }' "$checksums")
     [ -n "$expected" ] || die "$checksums has no line for $2"
   else
     expected=$(official_sum "$1" "$2")
+    [[ $2 != *.gz ]] || content=$(official_sum "$1" "${2%.gz}")
   fi
-  [ -n "$expected" ] || return 0 # verify_content looks at what comes out of it
   actual=$(sum_of "$3")
-  [ "$actual" != "$expected" ] || return 0
-  content=$(official_sum "$1" "${2%.gz}")
-  if [ -z "$checksums" ] && [ "$2" != "${2%.gz}" ] && [ -n "$content" ]; then
-    [ "$(gzip -dc "$3" 2>/dev/null | sum_of)" != "$content" ] || return 0
-  fi
+  # Without a sum verify_content looks at what comes out of it.
+  [ -n "$expected" ] && [ "$actual" != "$expected" ] || return 0
+  [ -z "$content" ] || [ "$(gzip -dc "$3" 2>/dev/null | sum_of)" != "$content" ] || return 0
   die "$2: SHA-256 is $actual, but should be $expected: damaged, or another file"
 }
 
@@ -143,7 +136,7 @@ unpack() {
 checksums='' arguments=()
 while [ $# -gt 0 ]; do
   case $1 in
-    -h | --help) usage && exit 0 ;;
+    -h | --help) sed -n 's/^# \{0,1\}//; 3,10p' "$0" && exit 0 ;;
     --checksums)
       [ $# -ge 2 ] || die "--checksums needs a file" 2
       checksums=$2
@@ -162,10 +155,7 @@ IFS='|' read -r _ base archives files < <(awk -F '|' -v name="$name" '$1 == name
 
 missing=''
 for file in $files; do [ -e "$target/$file" ] || missing=$file; done
-if [ -z "$missing" ]; then
-  echo "$target has $name already"
-  exit 0
-fi
+[ -n "$missing" ] || { echo "$target has $name already" && exit 0; }
 for file in $files; do
   [ ! -d "$target/$file" ] || die "$target has a folder $file, but not all of $name: move it away first"
 done

@@ -63,16 +63,12 @@ libfuzzer-16-dev      file:/usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.f
 readonly demo_data=dataset-fashion-mnist
 readonly cmake_needed=3.25
 
-fail() { # MESSAGE [EXIT CODE]
-  echo "install_deps.sh: $1" >&2
-  exit "${2:-1}"
-}
+fail() { echo "install_deps.sh: $1" >&2 && exit "${2:-1}"; } # MESSAGE [EXIT CODE]
 
-system_ids() { # ID and ID_LIKE of this system, in words
-  [ -r /etc/os-release ] && (. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}") || true
+is_debian_like() {
+  [ -r /etc/os-release ] && [[ " $(. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}") " =~ \ (debian|ubuntu)\  ]] &&
+    command -v dpkg-query apt-get >/dev/null
 }
-
-is_debian_like() { [[ " $(system_ids) " =~ \ (debian|ubuntu)\  ]] && command -v dpkg-query apt-get >/dev/null; }
 
 has_package() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 

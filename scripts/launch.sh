@@ -19,10 +19,7 @@ readonly self=${BASH_SOURCE[0]}
 readonly grace_s=10
 readonly stopped_with_checkpoint=75
 
-usage_error() {
-  echo "launch.sh: $*" >&2
-  exit 2
-}
+usage_error() { echo "launch.sh: $*" >&2 && exit 2; }
 
 # quote WORD...: as words of a line for any shell.
 quote() {
@@ -88,8 +85,7 @@ tell_all() { # SIGNAL
 await_all() {
   local status process failure=0 stopped=0
   while [ ${#ranks[@]} -gt 0 ]; do
-    process=""
-    status=0
+    process="" status=0
     wait -n -p process "${!ranks[@]}" || status=$?
     [ -n "${process:-}" ] || continue # a signal ended the wait
     if [ "$status" = $stopped_with_checkpoint ]; then

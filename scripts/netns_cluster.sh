@@ -32,8 +32,6 @@ readonly smallest_burst=4096 # two frames of 1500 bytes, and some
 # A switch's buffer per port: the messages of some dozen hosts to one may queue without loss.
 readonly queue_bytes=4194304
 
-usage() { awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$self"; }
-
 fail() { # CODE MESSAGE
   echo "netns_cluster: $2" >&2
   exit "$1"
@@ -55,7 +53,10 @@ require_permission() {
   [ "$(id -u)" -eq 0 ] || fail 3 "network namespaces need root; this is user $(id -un)"
 }
 
-require_cluster() { [ "$(count_hosts)" -gt 0 ] || fail 1 "no cluster '$cluster' is up (netns_cluster.sh up HOSTS RATE)"; }
+require_cluster() {
+  require_permission
+  [ -n "$(spaces)" ] || fail 1 "no cluster '$cluster' is up (netns_cluster.sh up HOSTS RATE)"
+}
 
 check_size() { # HOSTS RATE
   [[ $1 =~ ^[0-9]{1,3}$ ]] && ((10#$1 >= 2 && 10#$1 <= 250)) || fail 2 "HOSTS '$1': expected 2 to 250"
@@ -64,9 +65,7 @@ check_size() { # HOSTS RATE
 
 # bytes_per_second RATE
 bytes_per_second() {
-  awk -v rate="$1" 'BEGIN {
-    unit = substr(rate, length(rate) - 3, 1)
-    printf "%.0f\n", rate * (unit == "k" ? 1e3 : unit == "m" ? 1e6 : 1e9) / 8 }'
+  awk -v rate="$1" 'BEGIN { printf "%.0f\n", rate / 8 * (rate ~ /k/ ? 1e3 : rate ~ /m/ ? 1e6 : 1e9) }'
 }
 
 # shape SPACE INTERFACE RATE: what leaves by this interface. Frames come in bundles that fit the burst: above it the shaper
@@ -105,14 +104,13 @@ build() (
   for ((host = 1; host <= $1; ++host)); do make_host "$host" "$2"; done
 )
 
-# choose_awake: how processors are kept awake.
 choose_awake() {
   awake=${DRAGONN_CLUSTER_AWAKE:-$(if can_poll; then echo poll; else echo spin; fi)}
   [[ $awake =~ ^(poll|spin|no)$ ]] || fail 2 "DRAGONN_CLUSTER_AWAKE '$awake': expected poll, spin or no"
   [ "$awake" != poll ] || can_poll || fail 3 "DRAGONN_CLUSTER_AWAKE 'poll': an idle processor of this machine does not poll"
 }
 
-# can_poll: whether a processor that must not wake late polls instead of being halted. Elsewhere the request is of no effect.
+# can_poll: whether a processor that must not wake late polls instead of being halted.
 can_poll() {
   [ "$(cat /sys/devices/system/cpu/cpu0/cpuidle/state0/name 2>/dev/null)" = POLL ] && (exec 9<>/dev/cpu_dma_latency) 2>/dev/null
 }
@@ -174,7 +172,7 @@ report() {
 }
 
 up() { # HOSTS RATE
-  local messages
+  local messages status
   check_size "$@"
   choose_awake
   require_permission
@@ -182,12 +180,9 @@ up() { # HOSTS RATE
   # Not as a condition: bash would go on behind errors in there.
   set +e
   messages=$(build $((10#$1)) "$2" 2>&1)
-  local status=$?
+  status=$?
   set -e
-  if [ "$status" -ne 0 ]; then
-    down
-    fail 3 "this machine does not permit it: ${messages//$'\n'/; }"
-  fi
+  [ "$status" -eq 0 ] || { down && fail 3 "this machine does not permit it: ${messages//$'\n'/; }"; }
   keep_awake
   report $((10#$1)) "$2"
 }
@@ -221,8 +216,7 @@ launch() {
 enter() {
   local space
   space=$(host_space "${1##*.}")
-  shift
-  exec ip netns exec "$space" unshare --uts bash -c 'hostname "$1"; shift; exec "$@"' - "$space" "$@"
+  exec ip netns exec "$space" unshare --uts bash -c 'hostname "$0"; exec "$@"' "$space" "${@:2}"
 }
 
 run() { # HOSTS RATE -- COMMAND...
@@ -252,13 +246,10 @@ cluster=${DRAGONN_CLUSTER:-dragonn}
 [[ $cluster =~ ^[A-Za-z][A-Za-z0-9_]{0,31}$ ]] || fail 2 "DRAGONN_CLUSTER '$cluster': expected letters, digits and _"
 action=${1:-}
 [ $# -eq 0 ] || shift
-case $action in
-  up)
-    [ $# -eq 2 ] || fail 2 "expected: up HOSTS RATE"
-    up "$@"
-    ;;
-  exec)
-    require_permission
+case $action/$# in
+  up/2) up "$@" ;;
+  up/*) fail 2 "expected: up HOSTS RATE" ;;
+  exec/*)
     require_cluster
     hosts=$(count_hosts)
     if [ "${1:-}" = --hosts ]; then
@@ -269,34 +260,25 @@ case $action in
     [ $# -gt 0 ] || fail 2 "expected: exec [--hosts N] COMMAND..."
     launch "$hosts" "$@"
     ;;
-  down)
-    [ $# -eq 0 ] || fail 2 "expected: down"
-    require_permission
-    [ -n "$(spaces)" ] || fail 1 "no cluster '$cluster' is up (netns_cluster.sh up HOSTS RATE)"
-    down
-    ;;
-  measure)
-    [ $# -eq 0 ] || fail 2 "expected: measure"
-    require_permission
-    require_cluster
-    measure || fail 1 "no transfer from host to host"
-    ;;
-  run) run "$@" ;;
-  check)
+  down/0) require_cluster && down ;;
+  measure/0) require_cluster && { measure || fail 1 "no transfer from host to host"; } ;;
+  down/* | measure/*) fail 2 "expected: $action" ;;
+  run/*) run "$@" ;;
+  check/*)
     cluster+=$$
     trap down EXIT
     up 2 1gbit
     ;;
-  -h | --help) usage ;;
-  poll | spin) # of keep_awake: CLUSTER
+  -h/* | --help/*) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$self" ;;
+  poll/* | spin/*) # of keep_awake: CLUSTER
     cluster=$1
     "$action"
     ;;
-  enter) # mpirun's remote shell: CLUSTER ADDRESS, and a line for a shell
+  enter/*) # mpirun's remote shell: CLUSTER ADDRESS, and a line for a shell
     cluster=$1
     enter "$2" sh -c "${*:3}"
     ;;
-  guard) # CLUSTER OWNER: takes the cluster down after its owner, however that ended
+  guard/*) # CLUSTER OWNER: takes the cluster down after its owner, however that ended
     cluster=$1
     tail --pid="$2" --sleep-interval=0.2 -f /dev/null
     down
