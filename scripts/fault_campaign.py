@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 
-from runs import BIN, CLUSTER, ROOT, make_parser, metrics, output_of, run_main, sets, summary, table
+from runs import BIN, CLUSTER, ROOT, make_parser, metrics, output_of, run_main, sets, summary, table, words
 
 WORKERS = 3
 STEPS = 40
@@ -38,8 +38,7 @@ SETTINGS = ["seed=3", "model.hidden=[16]", "data.train_samples=240", "data.test_
             f"checkpoint.every_steps={CHECKPOINT_EVERY}", "checkpoint.keep=4", "logging.every_steps=5",
             f"comm.timeout_s={DEADLINE}", f"comm.start_timeout_s={DEADLINE}"]
 METHODS = {
-    **{name: [f"compression.method={name}"] for name in ("dense", "topk", "dgc", "gtopk", "oktopk", "exdyna", "cltk", "dsa",
-                                                         "index_union", "signsgd", "qsgd")},
+    **{name: [f"compression.method={name}"] for name in words("dense,topk,dgc,gtopk,oktopk,exdyna,cltk,dsa,index_union,signsgd,qsgd")},
     "dgc_overlap": ["compression.method=dgc", "compression.bucket=tensor", "compression.overlap=true"],
     "topk_rice": ["compression.method=topk", "compression.codec.values=int8"],
 }
@@ -47,11 +46,9 @@ OUTSIDE_STEPS = ["start", "evaluate", "save", "commit", "finish"]
 MPI_PLACES = ["mpi_init", "mpi_dup", "mpi_free", "mpi_finalize"]
 ACTIONS = {"throw": "throw", "kill": "kill", "stop, continue": "stop", "stop": "stop", "term": "term", "usr1": "usr1",
            "delay": "sleep=0.4", "long delay": f"sleep={3 * DEADLINE}"}  # at a place
-KINDS = ["throw", "kill", "kill at a time", "stop, continue", "stop", "stop at a time", "term", "term at a time", "usr1",
-         "delay", "long delay", "full disk", "file limit", "flipped bit", "cut file", "damaged DONE", "network"]
 DAMAGES = ("flipped bit", "cut file", "damaged DONE")
-
-
+KINDS = ["throw", "kill", "kill at a time", "stop, continue", "stop", "stop at a time", "term", "term at a time", "usr1",
+         "delay", "long delay", "full disk", "file limit", *DAMAGES, "network"]
 MPI_ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_odls_base_sigkill_timeout": "2"}
@@ -60,10 +57,8 @@ TERMS = ("term", "usr1", "term at a time")
 
 def kill(pid, number, send=os.kill):
     """Sends a signal to a process that may have ended."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         send(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def error_lines(text, others=()):
@@ -115,14 +110,12 @@ class Case:
         self.run_folder = self.folder / "run"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self.findings, self.outcome, self.resumed = [], "", ""
-        self.code, self.message, self.seconds = None, "", 0.0
+        self.findings, self.outcome, self.resumed, self.code, self.message, self.seconds = [], "", "", None, "", 0.0
 
     def draw(self, index):
         campaign, self.index = self.campaign, index
         draw = self.random = random.Random(f"{campaign.seed}/{index}")
-        self.kind = draw.choice(campaign.kinds)
-        self.method = draw.choice(list(METHODS))
+        self.kind, self.method = draw.choice(campaign.kinds), draw.choice(list(METHODS))
         self.backend = draw.choice(["local", "mpi", "tcp"])
         if self.kind == "stop" and self.backend == "local":
             self.kind = "stop, continue"  # a process that is stopped for ever is no run that could end
@@ -130,29 +123,22 @@ class Case:
             self.backend = "tcp"  # mpirun and MPI write files of their own
         if self.kind == "stop at a time":
             self.backend = "mpi"
-        verbs = campaign.verbs[self.method]
         outside = OUTSIDE_STEPS + (MPI_PLACES if self.backend == "mpi" else [])
-        self.place = draw.choice(campaign.places or (verbs if draw.random() < 0.7 else outside))
+        self.place = draw.choice(campaign.places or (campaign.verbs[self.method] if draw.random() < 0.7 else outside))
         if self.place in MPI_PLACES and self.at_a_place():
             self.backend = "mpi"
             if self.kind == "throw":
                 self.kind = "kill"  # where MPI is not at work, an error is that of the program's main
         self.rank = 0 if self.place == "commit" else draw.randrange(WORKERS)
+        self.process_rank = 0 if self.backend == "local" else self.rank
         often = {"start": 1, "finish": 1, "evaluate": 2, "save": STEPS // CHECKPOINT_EVERY, "commit": STEPS // CHECKPOINT_EVERY,
                  **dict.fromkeys(MPI_PLACES, 1)}
         self.number = draw.randint(1, often.get(self.place, STEPS))
         self.delay = draw.uniform(0, 1.2) * campaign.seconds.get(self.backend, 1)
         self.bytes = int(2 ** draw.uniform(8, 16))
-        return self
 
     def at_a_place(self):
         return self.kind in ACTIONS
-
-    def process_rank(self):
-        """The rank of the process that the fault is about."""
-        return 0 if self.backend == "local" else self.rank
-
-    # Commands ------------------------------------------------------------------------------------------------------
 
     def commands(self, backend, more, environment):
         """Returns the command and environment of each process of a run."""
@@ -186,8 +172,6 @@ class Case:
             except (OSError, ValueError):
                 continue
         return found
-
-    # The fault -----------------------------------------------------------------------------------------------------
 
     def run(self):
         with self.campaign.network if self.kind == "network" else contextlib.nullcontext():
@@ -241,10 +225,10 @@ class Case:
         while time.monotonic() - start < self.delay and not processes.ended():
             time.sleep(0.005)
         if self.kind == "network":
-            return self.link("down")
-        if self.kind == "full disk":
-            return self.fill()
-        if pid := self.pids().get(self.process_rank()):
+            self.link("down")
+        elif self.kind == "full disk":
+            self.fill()
+        elif pid := self.pids().get(self.process_rank):
             os.kill(pid, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "term": signal.SIGTERM}[self.kind.split()[0]])
 
     def link(self, state):
@@ -253,16 +237,15 @@ class Case:
     def fill(self):
         """Leaves little or nothing of the disk."""
         with open(self.run_folder / "filler", "wb", buffering=0) as filler:
-            try:
+            with contextlib.suppress(OSError):
                 while True:
                     filler.write(bytes(4096))
-            except OSError:
-                os.truncate(filler.fileno(), max(0, filler.tell() - self.bytes // 4 * self.random.randrange(2)))
+            os.truncate(filler.fileno(), max(0, filler.tell() - self.bytes // 4 * self.random.randrange(2)))
 
     def release_stopped(self):
         """Continues the process that a fault has stopped, once; or ends it when all others have ended."""
         pids = self.pids() if self.kind.startswith("stop") else {}
-        pid = pids.get(self.process_rank())
+        pid = pids.get(self.process_rank)
         try:
             if not pid or pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "T":
                 return
@@ -273,8 +256,6 @@ class Case:
             os.kill(pid, signal.SIGCONT)
         elif len(pids) == 1:
             os.kill(pid, signal.SIGKILL)
-
-    # The judgement -------------------------------------------------------------------------------------------------
 
     def judge(self, codes, text, hangs):
         self.code = max((abs(code) for code in codes if code is not None), default=None)
@@ -295,12 +276,10 @@ class Case:
             self.findings.append(f"exit codes {codes}, neither 0 nor 75: {self.message}")
         if self.kind in ("throw", "kill", "stop", "long delay") and finished:
             self.findings.append("went on, although a rank was gone")
-        if finished or self.outcome != "ended" or self.kind in TERMS:
-            return
         # Nobody is left to say that the only process was killed.
-        if self.backend == "local" and self.kind.startswith("kill"):
+        if self.outcome != "ended" or self.kind in TERMS or (self.backend == "local" and self.kind.startswith("kill")):
             return
-        if not any(code for code in codes):
+        if not any(codes):
             self.findings.append("exit code 0 of a run that did not finish")
         self.judge_words(words)
 
@@ -309,7 +288,7 @@ class Case:
         began = (self.run_folder / "metrics.jsonl").exists()
         saved = (self.run_folder / "checkpoints").exists()
         first = not saved and "'step 1" in self.message  # other ranks were in it already
-        return self.kind.startswith("term") and (first or not began) and any(code for code in codes)
+        return self.kind.startswith("term") and (first or not began) and any(codes)
 
     def judge_words(self, errors):
         began = (self.run_folder / "metrics.jsonl").exists()
@@ -317,7 +296,7 @@ class Case:
             if not re.search(r"(cannot|not enough disk)", errors):
                 self.findings.append(f"does not say what cannot be written: {self.message}")
             return
-        if self.place == "commit" and self.at_a_place() and self.kind == "throw":
+        if self.place == "commit" and self.kind == "throw":
             return  # what rank 0 does for all is no rank's own error, and names its file instead
         wanted = r"rank \d" if self.kind == "network" else rf"rank {self.rank}\b"
         if self.place in MPI_PLACES and self.kind == "long delay":  # MPI does not tell which rank it waits for
@@ -337,10 +316,10 @@ class Case:
         if code != 0:
             self.resumed = "failed"
             self.findings.append(f"loss: cannot resume: {text.strip().splitlines()[-1:]}")
-            return
-        equal = summary(self.run_folder)["parameters_hash"] == self.campaign.hashes[self.method]
-        self.resumed = "equal" if equal else "other parameters"
-        if not equal:
+        elif summary(self.run_folder)["parameters_hash"] == self.campaign.hashes[self.method]:
+            self.resumed = "equal"
+        else:
+            self.resumed = "other parameters"
             self.findings.append("loss: another result after resuming")
 
     def run_to_end(self, backend, more):
@@ -399,7 +378,9 @@ class Case:
 
 def fault(campaign, index):
     """Makes the fault of this number. Returns what came of it."""
-    return Case(campaign, f"{index:05}").draw(index).run()
+    case = Case(campaign, f"{index:05}")
+    case.draw(index)
+    return case.run()
 
 
 class Campaign:
@@ -414,13 +395,12 @@ class Campaign:
         self.kinds = [kind for kind in kinds if self.permits(kind)]
 
     def permits(self, kind):
-        if kind not in ("network", "full disk"):
-            return True
-        if os.geteuid() == 0 and (kind == "full disk" or self.on_cluster("up", str(WORKERS), "1gbit")):
-            return True
-        if kind == "network":
+        if kind != "network":
+            return kind != "full disk" or os.geteuid() == 0
+        permits = os.geteuid() == 0 and self.on_cluster("up", str(WORKERS), "1gbit")
+        if not permits:
             print("fault_campaign: no network faults: this machine permits no network namespaces", file=sys.stderr)
-        return False
+        return permits
 
     def on_cluster(self, *words):
         environment = os.environ | {"DRAGONN_CLUSTER": self.cluster, "DRAGONN_CLUSTER_AWAKE": "no"}
@@ -448,10 +428,10 @@ class Campaign:
 def report(records):
     """Returns the table of docs/reliability.md."""
     def row(name, some):
-        outcomes = collections.Counter(record["outcome"] for record in some)
+        outcomes = [record["outcome"] for record in some]
         findings = [finding for record in some for finding in record["findings"]]
         hangs, losses = (sum(finding.startswith(word) for finding in findings) for word in ("hang", "loss"))
-        return [name, len(some), outcomes["ended"], outcomes["stopped with a checkpoint"], outcomes["went on"], hangs, losses,
+        return [name, len(some), *map(outcomes.count, ("ended", "stopped with a checkpoint", "went on")), hangs, losses,
                 len(findings) - hangs - losses]
 
     by_kind = {kind: [record for record in records if record["kind"] == kind] for kind in KINDS}

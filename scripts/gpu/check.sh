@@ -86,7 +86,7 @@ pack() {
 
 # error_of LOG: the line that names the error, or else the last one.
 error_of() {
-  grep -a -m 1 -E ' E |^(dragonn-[a-z]+|pytorch_rows.py|skipped|select_lab): | ERROR: ' "$1" || tail -n 1 "$1"
+  grep -a -m 1 -E ' E |^(dragonn-[a-z]+|pytorch_rows|skipped|select_lab): | ERROR: ' "$1" || tail -n 1 "$1"
 }
 
 # part NAME LIMIT COMMAND...: output goes to logs/NAME.log. Says how it ended; returns its status. A part that is skipped

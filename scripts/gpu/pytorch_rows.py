@@ -32,12 +32,17 @@ try:
     import torch
 
     import pytorch_models
-    from runs import Rows, make_parser, table
+    from pytorch_models import TOKEN_MODELS
+    from runs import Rows, make_parser, run_main, table
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)
 
 COPY_BYTES, READ_BYTES = 8, 4
+
+
+class OtherModel(BaseException):
+    """PyTorch's model is not dragonn's: no row that fails, but the end."""
 
 
 def seconds_of(device, work):
@@ -62,16 +67,11 @@ def percentile(values, share):
 
 def print_table(rows, columns):
     def cell(value):
-        if isinstance(value, float):
-            return f"{value:.4g}"
         if isinstance(value, list):
             return ",".join(map(str, value))
-        return "-" if value is None else str(value)
+        return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
     print(table(columns, ([cell(row[column]) for column in columns] for row in rows)))
-
-
-# select
 
 
 def draw_laplace(numel, device):
@@ -134,8 +134,7 @@ def select_row(select, like, values, threshold, room, rounds, dragonn):
 
 def run_select(options, rows):
     dragonn = read_rows(options.rows) if options.rows else []
-    device = torch.device(options.device or (dragonn[0]["device"] if dragonn else "cpu"))
-    require(device)
+    device = device_of(options.device or (dragonn[0]["device"] if dragonn else "cpu"))
     torch.set_num_threads(options.threads)
     cases = {(row["numel"], row["density"]) for row in dragonn} or {(options.numel, options.density)}
     for numel, density in sorted(cases):
@@ -153,10 +152,7 @@ def run_select(options, rows):
     return 0
 
 
-# step
-
 CHANNELS_LAST = "_channels_last"
-TOKEN_MODELS = ("lstm_lm", "bert")
 PRECISIONS = ["float32", "tf32", "bf16"]
 VARIANTS = ["eager", "eager" + CHANNELS_LAST, "compile", "compile" + CHANNELS_LAST, "compile_graphs"]
 
@@ -191,7 +187,7 @@ class Step:
         model = pytorch_models.build(row)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         if parameters != row["parameters"]:
-            fail(f"{row['model']}: {parameters} parameters, and dragonn's has {row['parameters']}")
+            raise OtherModel(f"{row['model']}: {parameters} parameters, and dragonn's has {row['parameters']}")
         layout = torch.channels_last if variant.endswith(CHANNELS_LAST) else torch.contiguous_format
         model = model.to(device, memory_format=layout)
         self.batch = draw_batch(row, device, variant)
@@ -258,13 +254,10 @@ def run_step(options, rows):
     begin, failures = time.monotonic(), 0
     # All variants of a row before the next: compiling takes long, and what is there when the time ends is complete.
     for row in wanted:
-        if row["device_math"] not in options.precisions:
-            continue
-        for variant in options.variants:
+        for variant in options.variants if row["device_math"] in options.precisions else []:
             if variant.endswith(CHANNELS_LAST) and row["model"] in TOKEN_MODELS:
                 continue
-            device = torch.device(row["device"])
-            require(device)
+            device = device_of(row["device"])
             result = dict.fromkeys(MEASURED) | {"note": "not measured: the time is used up"}
             if time.monotonic() - begin <= options.seconds:
                 try:
@@ -279,21 +272,14 @@ def run_step(options, rows):
     return 1 if failures else 0
 
 
-# both
-
-
 def first_line(error):
     return (str(error).strip().splitlines() or [""])[0]
 
 
-def fail(message):
-    print(f"pytorch_rows.py: {message}", file=sys.stderr)
-    sys.exit(2)
-
-
-def require(device):
-    if device.type == "cuda" and not torch.cuda.is_available():
+def device_of(name):
+    if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("device cuda: PyTorch sees none here")
+    return torch.device(name)
 
 
 def read_rows(path):
@@ -334,13 +320,10 @@ def parse():
 
 def main():
     options = parse()
-    try:
-        rows = Rows(options.json)
-        rows.clear()
-        return {"select": run_select, "step": run_step}[options.command](options, rows)
-    except (OSError, ValueError, KeyError) as error:
-        fail(error)
+    rows = Rows(options.json)
+    rows.clear()
+    return {"select": run_select, "step": run_step}[options.command](options, rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main, 2, (OSError, ValueError, KeyError, OtherModel))

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Measures the matrix products of linear and recurrent layers by dragonn and by libraries, on this machine's processors.
 
-    scripts/peers/products_side_by_side.py                                  # all shapes at 1 and 2 threads
-    scripts/peers/products_side_by_side.py --shapes xml,mlp --threads 2
+    scripts/peers/products_side_by_side.py --shapes xml,mlp --threads 2    # if not given: all shapes at 1 and 2 threads
     scripts/peers/products_side_by_side.py --libraries onednn,openblas --table products.md
 
 A layer of OUTPUTS x INPUTS weights multiplies ROWS samples: forward by the transposed weights, and for the gradient of the
@@ -56,9 +55,6 @@ def parse():
     return finish_parse(parser, shapes=SHAPES, libraries=LIBRARIES)
 
 
-# dragonn
-
-
 def dragonn_rate(options, case):
     """GFLOP/s of a pass. The model is a single linear layer."""
     rows, outputs, inputs = SHAPES[case["layer"]]
@@ -82,10 +78,8 @@ def library_product(name):
         sgemm, order, plain, transposed, size = library.dnnl_sgemm, [], b"N", b"T", ctypes.c_int64
     else:
         sgemm, order, plain, transposed, size = library.cblas_sgemm, [101], 111, 112, ctypes.c_int  # row-major
-    kind = ctypes.c_char if name == "onednn" else ctypes.c_int
-    matrix = [ctypes.c_void_p, size]
-    sgemm.argtypes = [ctypes.c_int] * len(order) + [kind, kind, size, size, size, ctypes.c_float, *matrix, *matrix, ctypes.c_float,
-                                                    *matrix]
+    kind, matrix = ctypes.c_char if name == "onednn" else ctypes.c_int, [ctypes.c_void_p, size]
+    sgemm.argtypes = [*[ctypes.c_int] * len(order), kind, kind, size, size, size, ctypes.c_float, *matrix, *matrix, ctypes.c_float, *matrix]
 
     def multiply(a, a_transposed, b, b_transposed, c):
         def place(matrix):
@@ -129,9 +123,6 @@ def prepare(library, case):
         arguments = draw(rows, outputs), True, draw(rows, inputs), False, draw(outputs, inputs)
     multiply(*arguments)
     return {}, lambda turn: 2e-9 * rows * outputs * inputs / median_seconds(lambda: multiply(*arguments), turn, 3)
-
-
-# Both
 
 
 def cases(options):

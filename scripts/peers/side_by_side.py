@@ -25,16 +25,7 @@ from runs import BIN, Rows, table, table_head, table_line, words
 WORKER = "--worker"
 OWN = "dragonn"
 DEFAULT, TUNED = "default", "tuned"
-
-
-# Environments
-
-
-def has_avx512():
-    try:
-        return "avx512f" in pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii")
-    except OSError:
-        return False
+CPUINFO = pathlib.Path("/proc/cpuinfo")
 
 
 def tuned():
@@ -42,7 +33,7 @@ def tuned():
     a page fault for every 4 KiB of the next one. PyTorch's own kernels use AVX-512 where the processor has it."""
     environment = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "1099511627776", "MALLOC_TOP_PAD_": "67108864",
                    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-    return environment | ({"ATEN_CPU_CAPABILITY": "avx512"} if has_avx512() else {})
+    return environment | ({"ATEN_CPU_CAPABILITY": "avx512"} if "avx512f" in CPUINFO.read_text(encoding="ascii") else {})
 
 
 def parse_baseline(text):
@@ -71,9 +62,6 @@ def describe(names_and_environments):
     """A line for each baseline that sets variables: what a page has to name."""
     return [f"PyTorch, {name}: " + " ".join(f"{key}={value}" for key, value in environment.items())
             for name, environment in names_and_environments.items() if environment]
-
-
-# Options
 
 
 def make_parser(text, has_baselines=True):
@@ -113,9 +101,6 @@ def finish_parse(parser, numbers=(), **choices):
 def bench_rows(options, *arguments):
     """The rows that dragonn-bench writes when it is called with these arguments."""
     return runs.bench_rows([options.bench, *arguments])
-
-
-# Peers
 
 
 class Peer:
@@ -169,8 +154,7 @@ def pytorch_peers(options, case, kinds=("",)):
 def serve(prepare, kind):
     """Runs a worker: prepare(kind, case) returns what it found and what answers every later question. What libraries print goes
     to the standard error."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    answer = None
+    answers, sys.stdout, answer = sys.stdout, sys.stderr, None
     for line in sys.stdin:
         question = json.loads(line)
         found, answer = (answer(question), answer) if answer else prepare(kind, question)
@@ -193,9 +177,8 @@ def take_turns(rounds, own, peers, question=None, hopeless=None):
     answers = {OWN: []}
     for _ in range(rounds):
         answers[OWN].append(own())
-        for peer in peers:
-            if peer.is_there():
-                answers.setdefault(peer.name, []).append(peer.ask(question))
+        for peer in filter(Peer.is_there, peers):
+            answers.setdefault(peer.name, []).append(peer.ask(question))
         for peer in peers if hopeless else []:
             if answers[peer.name][0] > hopeless * min(answers[other.name][0] for other in peers):
                 peer.close()
@@ -210,11 +193,8 @@ def medians_of(answers, rounds):
     return medians.pop(OWN), medians
 
 
-# Rows
-
-
 def processor():
-    names = re.findall(r"^model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii"), re.MULTILINE)
+    names = re.findall(r"^model name\s*: (.*)", CPUINFO.read_text(encoding="ascii"), re.MULTILINE)
     return f"{len(names)} x {names[0]}" if names else "unknown"
 
 
@@ -229,8 +209,7 @@ def text(key, value):
 def conditions(rows):
     """A line for each condition that the rows name."""
     for name in ("processor", "date", "torch"):
-        found = dict.fromkeys(str(row[name]) for row in rows if row.get(name))
-        if found:
+        if found := dict.fromkeys(str(row[name]) for row in rows if row.get(name)):
             yield f"{name}: " + ", ".join(found)
     yield from dict.fromkeys(line for row in rows for line in row.get("baselines", []))
 

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Measures training steps of dragonn and of PyTorch on this machine's processors, side by side.
 
-    scripts/peers/step_side_by_side.py                                # all models at 1 and 2 threads
-    scripts/peers/step_side_by_side.py --models lstm_lm_256,mlp --threads 1
-    scripts/peers/step_side_by_side.py --json steps.json --table steps.md    # again after a stop: goes on behind the last row
+    scripts/peers/step_side_by_side.py --models lstm_lm_256,mlp --threads 1    # if not given: all models at 1 and 2 threads
+    scripts/peers/step_side_by_side.py --json steps.json --table steps.md      # again after a stop: goes on behind the last row
 
 A step is forward, loss, backward and a plain update of all parameters. PyTorch runs the same model (scripts/pytorch_models.py;
 the numbers of parameters must agree) eagerly, with channels last where there are images, and compiled; each of these with the
@@ -17,6 +16,7 @@ Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows ar
 those that are there already are not measured again. `load` is how many threads ran or waited beside the row, one minute's mean.
 Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
 """
+import contextlib
 import itertools
 import math
 import statistics
@@ -74,13 +74,10 @@ def dragonn_memory(bench, model, threads):
 
 def peak_memory(command):
     """The peak of a process, in bytes. What wait4 tells counts the process that it was started by, too."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    peak = 0
+    process, peak = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), 0
     while process.poll() is None:
-        try:
+        with contextlib.suppress(OSError, StopIteration):  # it has just ended
             peak = max(peak, memory_of(process.pid, "VmHWM"))
-        except (OSError, StopIteration):
-            pass  # it has just ended
         time.sleep(0.005)
     return peak
 
