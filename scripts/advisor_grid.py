@@ -96,26 +96,22 @@ class Runner:
 
     def settings(self, p, dense, network, more):
         steps = self.options.steps if dense or p["method"] not in PERIODS else 3 * PERIODS[p["method"]] + 1
-        settings = COMMON + MODELS[p["model"]] + [f"train.max_steps={steps}"]
-        if "batch" in p:
-            settings.append(f"train.batch_size={p['batch']}")
+        keys = {"batch": "train.batch_size", "algorithm": "comm.dense_algorithm"}
         if network:
-            settings += ["network.model=alpha-beta", f"network.gbps={p['gbps']}",
-                         f"network.latency_us={p['latency_us']}", f"network.compute={p['compute']}"]
-        if "algorithm" in p:
-            settings.append(f"comm.dense_algorithm={p['algorithm']}")
-        if dense:
-            # As DDP: beside backward, where a bucket ends before the first layer.
-            return settings + ["compression.method=dense", "compression.overlap=true"] + more
-        settings += [f"compression.method={p['method']}", f"compression.density={p['density']}"]
-        keys = {"overlap": "overlap", "bucket": "bucket", "fusion": "fusion_mib"}
-        return settings + [f"compression.{key}={str(p[name]).lower()}" for name, key in keys.items() if name in p] + more
+            keys |= {name: f"network.{name}" for name in ("gbps", "latency_us", "compute")}
+        if not dense:
+            keys |= {name: f"compression.{name}" for name in ("method", "density", "overlap", "bucket")}
+            keys |= {"fusion": "compression.fusion_mib"}
+        # Dense as DDP: beside backward, where a bucket ends before the first layer.
+        return [*COMMON, *MODELS[p["model"]], f"train.max_steps={steps}", *(["network.model=alpha-beta"] if network else []),
+                *(["compression.method=dense", "compression.overlap=true"] if dense else []),
+                *(f"{key}={str(p[name]).lower()}" for name, key in keys.items() if name in p), *more]
 
     def run(self, p, dense, network=True, more=()):
         output = self.folder / "run"
         shutil.rmtree(output, ignore_errors=True)
         command = [self.options.bin.resolve() / "dragonn-train", self.config, "--output", output,
-                   *sets(self.settings(p, dense, network, list(more)))]
+                   *sets(self.settings(p, dense, network, more))]
         output_of([CLUSTER, "run", self.hosts, p["rate"], "--", *command] if self.hosts else
                   [*command, "--workers", p["workers"]])
         return output
@@ -146,8 +142,7 @@ class Runner:
         return self.profiles[key]
 
     def measure(self, p):
-        algorithms = [a for a in ALGORITHMS if a != "native" or not self.hosts]  # under MPI native is MPI's own
-        profile = self.profile(p)
+        profile, algorithms = self.profile(p), ALGORITHMS[:-1] if self.hosts else ALGORITHMS  # under MPI native is MPI's own
         denses = {a: self.seconds_per_step(p, True, [f"comm.dense_algorithm={a}"]) for a in algorithms}
         dense, sparse = min(denses.values()), self.seconds_per_step(p, False, [f"compression.profile={profile}"])
         decided = json.loads((self.folder / "run" / "profile.json").read_text())
@@ -172,9 +167,7 @@ class Runner:
             fastest = min(others, key=others.get)
             row.update(settings=others, named=best, named_seconds=named[best], fastest=fastest,
                        missed=not uncertain and min(named.values()) > (1 + TOLERANCE) * others[fastest])
-        if self.hosts:
-            row["measured_network"] = decided["network"]
-        return row
+        return row | ({"measured_network": decided["network"]} if self.hosts else {})
 
     def alternatives(self, p):
         """The settings that the advice knows, besides those of the point; without overlap, which no time is gained by."""
@@ -191,11 +184,6 @@ class Runner:
 def settings_of(text):
     """['a=b', 'c=d'] of 'a = "b", c = d'."""
     return [key + "=" + value.strip('"') for key, value in re.findall(r'([\w.]+) = ("[^"]*"|[^,]+)', text)]
-
-
-def points_of_hosts(options):
-    return [{"model": model, "method": "topk", "rate": rate, "compute": "measured", "density": 0.01, "workers": options.hosts}
-            for rate in options.rates for model in ("mlp", "resnet20")]
 
 
 def network_of(row):
@@ -215,14 +203,9 @@ def named_text(row):
     return f"{what}: {row['named_seconds'] * 1e3:.4g} ms"
 
 
-def best_text(row):
-    return f"{row['settings'][row['fastest']] * 1e3:.4g} ms" if "fastest" in row else ""
-
-
 def markdown(rows):
     def cells(row):
-        method = row["method"] + (f", {row['bucket']}" if "bucket" in row else "") + \
-            (", overlap" if row.get("overlap") else "") + (f", {row['algorithm']}" if "algorithm" in row else "")
+        method = ", ".join(filter(None, (row["method"], row.get("bucket"), "overlap" if row.get("overlap") else "", row.get("algorithm"))))
         verdict = "claims nothing" if row["advice"].get("uncertain") else \
             "right" if row["advice"]["faster"] == row["faster"] else \
             "within 10 %" if row["right"] else "**wrong**"
@@ -230,7 +213,7 @@ def markdown(rows):
             verdict += f", **misses {row['fastest']}**"
         return [row["model"], method, row["workers"], f"{row['density']:g}", row["compute"], network_of(row),
                 f"{row['dense_seconds'] * 1e3:.4g}", f"{row['sparse_seconds'] * 1e3:.4g}", row["faster"], row["advice"]["faster"],
-                named_text(row), best_text(row), verdict]
+                named_text(row), f"{row['settings'][row['fastest']] * 1e3:.4g} ms" if "fastest" in row else "", verdict]
 
     return table(["model", "method", "workers", "density", "compute", "network", "dense ms", "sparse ms", "faster", "advice",
                   "named as best", "best of all", ""], map(cells, rows)) + "\n"
@@ -246,7 +229,9 @@ def main():
     parser.add_argument("--rates", type=words, default=["10mbit", "100mbit", "1gbit"])
     parser.add_argument("--steps", type=int, default=6)
     options = parser.parse_args()
-    points = points_of_hosts(options) if options.hosts else grid_of(options.grid)
+    points = grid_of(options.grid) if not options.hosts else [
+        {"model": model, "method": "topk", "rate": rate, "compute": "measured", "density": 0.01, "workers": options.hosts}
+        for rate in options.rates for model in ("mlp", "resnet20")]
     rows = Rows(options.output)
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(options, pathlib.Path(folder))
@@ -258,8 +243,7 @@ def main():
             print(f"{number}/{len(points)} {name_of(p)}: dense {row['dense_seconds'] * 1e3:.4g} ms, sparse "
                   f"{row['sparse_seconds'] * 1e3:.4g} ms, advice {row['advice']['faster']}{'' if row['right'] else ' WRONG'}"
                   f"{' MISSES ' + row['fastest'] if row.get('missed') else ''}", flush=True)
-    wrong = sum(not row["right"] for row in rows)
-    missed = sum(row.get("missed", False) for row in rows)
+    wrong, missed = sum(not row["right"] for row in rows), sum(row.get("missed", False) for row in rows)
     uncertain = sum(row["advice"].get("uncertain", False) for row in rows)
     clear = sum(row["difference"] > TOLERANCE for row in rows)
     print(f"{len(rows)} points, {clear} with a difference above 10 %, {uncertain} where nothing is claimed; {wrong} advices "

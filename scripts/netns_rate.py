@@ -37,21 +37,13 @@ def receive(address):
     return (arrivals[-1][1] - start[1]) / (arrivals[-1][0] - start[0])
 
 
-def connect(address):
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return socket.create_connection((address, PORT), timeout=PATIENCE_S)
-        except ConnectionRefusedError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-
-
 def send(address, bytes_per_second):
-    chunk = bytes(CHUNK_BYTES)
-    left = int(bytes_per_second * DURATION_S)
-    with connect(address) as connection:
+    chunk, left, deadline = bytes(CHUNK_BYTES), int(bytes_per_second * DURATION_S), time.monotonic() + PATIENCE_S
+    with socket.socket() as connection:
+        while error := connection.connect_ex((address, PORT)):
+            if time.monotonic() > deadline:
+                raise OSError(error, f"cannot connect to {address}")
+            time.sleep(0.01)
         end = time.monotonic() + LONGEST_S
         while left > 0 and time.monotonic() < end:
             left -= connection.send(chunk[:left])

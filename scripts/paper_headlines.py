@@ -136,13 +136,13 @@ class Headlines:
     @functools.cache
     def tensors(self, name):
         model = self.given["models"][name]
-        arguments = [*([f"model.name={name}"] if "image" in model else []), *model["set"]]
+        arguments = [*([f"model.name={name}"] if "image" in model else []), *model["set"], "compression.method=topk",
+                     "compression.bucket=tensor", "compression.density_schedule=constant"]
         for kind, amount in model.get("generated", {}).items():
             folder = self.work / name
             folder.mkdir()
             {"words": write_words, "seconds": write_audio}[kind](folder, amount)
             arguments.append(f"data.path={folder}")
-        arguments += ["compression.method=topk", "compression.bucket=tensor", "compression.density_schedule=constant"]
         config = model.get("config", "configs/synthetic_quick.toml")
         return parse_dry_run(self.trained(config, "--dry-run", *sets(arguments)), model.get("resize", {}))
 
@@ -211,33 +211,28 @@ class Headlines:
             return [(sum(t.numel for t in tensors), sum(t.mflop for t in tensors), "selector" in scheme)]
         if scheme["bucket"] != "tensor":
             return fused([tensor[:2] for tensor in tensors], scheme["bucket"])
+
+        def pays(numel):  # as DRAGONN 4.2 decides on a tensor
+            dense, sparse = (self.exchange(setup, name, numel, ranks).seconds_at(gbps) for name in ("dense", scheme["collective"]))
+            return dense - sparse > (self.select_seconds(setup, scheme["selector"], numel, whose, ranks) +
+                                     self.decode_seconds(setup, scheme["decode"], numel, ranks, whose))
+
         sparse, dense = [], []
         for numel, mflop, is_vector in tensors:
-            pays = not is_vector and self.pays(setup, scheme, numel, gbps, whose, ranks)
-            (sparse if pays else dense).append((numel, mflop))
+            is_sparse = not is_vector and (not scheme.get("choose") or pays(numel))
+            (sparse if is_sparse else dense).append((numel, mflop))
         return [(*tensor, True) for tensor in sparse] + fused(dense, 64)
-
-    def pays(self, setup, scheme, numel, gbps, whose, ranks):
-        """Decides on a tensor as DRAGONN 4.2 does."""
-        if not scheme.get("choose"):
-            return True
-        saved = (self.exchange(setup, "dense", numel, ranks).seconds_at(gbps) -
-                 self.exchange(setup, scheme["collective"], numel, ranks).seconds_at(gbps))
-        return saved > (self.select_seconds(setup, scheme["selector"], numel, whose, ranks) +
-                        self.decode_seconds(setup, scheme["decode"], numel, ranks, whose))
 
     def step(self, setup_name, scheme_name, whose, gbps=None, ranks=None):
         """Lets the device and the network work in the order of the buckets: a bucket's exchange begins when it is selected
         and the network is free; all lists are decoded after backward."""
         setup, scheme = self.given["setups"][setup_name], self.given["schemes"][scheme_name]
         gbps = gbps or self.given["networks"][setup["network"]]["gbps"]
-        ranks = ranks or setup["ranks"]
-        compute = self.compute_seconds(setup)
+        ranks, compute = ranks or setup["ranks"], self.compute_seconds(setup)
         buckets = self.buckets(setup, scheme, gbps, whose, ranks)
         mflop = sum(bucket[1] for bucket in buckets) or 1.0
         backward = 2 / 3 * compute if scheme.get("overlap") else 0.0
-        result = Step(compute)
-        device, network, ends = compute - backward, 0.0, []
+        result, device, network, ends = Step(compute), compute - backward, 0.0, []
         for numel, flops, is_sparse in buckets:
             select = self.select_seconds(setup, scheme["selector"], numel, whose, ranks) if is_sparse else 0.0
             device += backward * flops / mflop + select
@@ -291,9 +286,8 @@ class Headlines:
 
     def range_of(self, row, whose, gbps=None):
         """The least and the most speed over several baselines, as text."""
-        speeds = {name: self.speed({**row, "baseline": name}, whose, gbps) for name in row["baselines"]}
-        least, most = min(speeds, key=speeds.get), max(speeds, key=speeds.get)
-        return f"{speeds[least]:.2f} ({least}) to {speeds[most]:.2f} ({most})"
+        speeds = sorted((self.speed({**row, "baseline": name}, whose, gbps), name) for name in row["baselines"])
+        return " to ".join(f"{speed:.2f} ({name})" for speed, name in (speeds[0], speeds[-1]))
 
     def density(self, row):
         """Entries that all workers' lists have together, over the target, measured in a short training."""

@@ -38,11 +38,11 @@ while kill -0 $process 2>/dev/null; do
 done
 wait $process || { tail -n 3 "$output/log" >&2; exit 1; }
 
-python3 - "$output" "$steps" <<'PYTHON'
-import json, sys
+PYTHONPATH=scripts python3 - "$output" "$steps" <<'PYTHON'
+import sys
+from runs import metrics
 output, steps = sys.argv[1], int(sys.argv[2])
-lines = [json.loads(line) for line in open(f"{output}/run/metrics.jsonl")]
-logged = [line for line in lines if line["kind"] == "step"]
+logged = metrics(f"{output}/run", "step")
 first, last = logged[0], logged[-1]
 faults = [f"{key} of a step differs from that of the first" for key in ("bytes_sent", "bytes_received", "messages")
           if any(line[key] != first[key] for line in logged)]

@@ -42,10 +42,6 @@ def number(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def bytes_text(value):
-    return f"{value / 1e3:,.0f} kB" if value < 1e7 else f"{value / 1e6:,.1f} MB"
-
-
 def caption(rows):
     """What all rows of steps have in common."""
     if not (rows := [row for row in rows if "step_seconds" in row]):
@@ -78,7 +74,8 @@ def throughput_lines(rows):
         found = in_best_mode(found, samples_per_second)
         sent = statistics.median(row["sent_per_step"] for row in found)
         how = f" ({mode(found[0])})" if mode(found[0]) else ""
-        return f"{number(samples_per_second(found))}{how}; {bytes_text(sent)}"
+        sent = f"{sent / 1e3:,.0f} kB" if sent < 1e7 else f"{sent / 1e6:,.1f} MB"
+        return f"{number(samples_per_second(found))}{how}; {sent}"
 
     names = dict.fromkeys(label(row) for row in sorted(rows, key=lambda row: row["side"], reverse=True))
     yield table(header, ([name, *(cell(name, column) for column in columns)] for name in names))
@@ -101,13 +98,11 @@ def compute_lines(rows):
     if not (rows := [row for row in rows if row["part"] == "compute"]):
         return
     models = list(dict.fromkeys(row["model"] for row in rows))
-    cells = {key: samples_per_second(group)
+    cells = {key: number(samples_per_second(group))
              for key, group in in_groups(rows, lambda row: (label(row), mode(row), row["model"])).items()}
-    names = list(dict.fromkeys((label(row), mode(row)) for row in rows))
     yield table(["1 rank, 1 thread, no network: samples/s", *models],
-                        ([", ".join(filter(None, name)), *(number(cells[*name, model]) if (*name, model) in cells else ""
-                                                           for model in models)] for name in names))
-    yield ""
+                ([", ".join(filter(None, name)), *(cells.get((*name, model), "") for model in models)]
+                 for name in dict.fromkeys((label(row), mode(row)) for row in rows))) + "\n"
     by_model = {model: speeds([row for row in rows if row["model"] == model]) for model in models}
     own, peer = LABELS["dragonn", "alone"], LABELS["ddp", "none"]
     compared = [f"{found[own] / found[peer]:.2f} times ({model})" for model, found in by_model.items()
