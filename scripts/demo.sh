@@ -27,16 +27,7 @@ scripts/install_deps.sh demo
 . scripts/build.sh
 build release dragonn-train dragonn-compare
 
-# find_cifar10: the first folder that has it; nothing if there is none.
-find_cifar10() {
-  local folder
-  for folder in ${DRAGONN_DATA:+"$DRAGONN_DATA/cifar10"} data/cifar10; do
-    if compgen -G "$folder/data_batch_*.bin" >/dev/null && [ -f "$folder/test_batch.bin" ]; then
-      echo "$folder"
-      return
-    fi
-  done
-}
+has_cifar10() { compgen -G "$1/data_batch_*.bin" >/dev/null && [ -f "$1/test_batch.bin" ]; } # FOLDER
 
 # All tensors are selected from at once, and without a warm-up of the density, whose first epoch is as slow as dense. The
 # learning rate warms up, and ends at 0.
@@ -47,7 +38,7 @@ limits=("data.train_limit=$train_samples" "data.test_limit=$test_samples")
 if [ -f "$fashion_mnist/train-images-idx3-ubyte.gz" ]; then
   data="Fashion-MNIST (the package dataset-fashion-mnist)"
   settings+=(data.name=fashion_mnist "data.path=$fashion_mnist" "${limits[@]}")
-elif folder=$(find_cifar10) && [ -n "$folder" ]; then
+elif folder=${DRAGONN_DATA:-data}/cifar10 && { has_cifar10 "$folder" || { folder=data/cifar10 && has_cifar10 $folder; }; }; then
   data="CIFAR-10 from $folder"
   settings+=(data.name=cifar10 "data.path=$folder" "${limits[@]}")
 else

@@ -133,14 +133,6 @@ def assignment(text, option, parse):
     return key, parse(value)
 
 
-def expanded(text):
-    """Returns a text with the environment's variables in their places."""
-    result = os.path.expandvars(text)
-    if "$" in result:
-        raise UsageError(f"{result}: set {result[result.index('$') + 1:].partition('/')[0]} to the folder of the data sets")
-    return result
-
-
 @functools.cache
 def keys_of(config):
     """Returns the keys of a config; none if it cannot be read, which dragonn-train will say."""
@@ -264,7 +256,10 @@ class Sweep:
         name = keys_of(config).get("data.name")
         if self.prepare and name == self.prepare:
             return {"data.path": str(self.output / "data")}
-        return {"data.path": expanded(self.data[name])} if name in self.data else {}
+        path = os.path.expandvars(self.data.get(name, ""))
+        if "$" in path:
+            raise UsageError(f"{path}: set {path[path.index('$') + 1:].partition('/')[0]} to the folder of the data sets")
+        return {"data.path": path} if path else {}
 
     def values_of(self, values):
         """Yields the values of a list of the grid, with the components that "@KIND" stands for."""
@@ -310,10 +305,8 @@ class Sweep:
             return
         point = {key: value for key, value in run.point.items() if key != METHOD}
         result = Run(self, run.config, [], {"name": f"{method}-bytes-of-{wanted}"}, point, dict(run.settings))
-        if not self.wants(result.name):
-            return
-        equal = self.equal_density(run.config, tuple(run.settings.items()), method, wanted, density)
-        if equal is None:
+        equal = self.wants(result.name) and self.equal_density(run.config, tuple(run.settings.items()), method, wanted, density)
+        if not equal:
             return
         result.settings[DENSITY] = equal
         warm_up = [min(1.0, float(f"{at * equal / density:.6g}")) for at in self.equal_bytes.get("warm_up", []) if at > density]
@@ -325,8 +318,6 @@ class Sweep:
     def predicted_bytes(self, config, settings, method, density):
         """Returns what a worker sends in a step behind the warm-up, by --dry-run."""
         changed = {**dict(settings), METHOD: method, DENSITY: density, "compression.density_schedule": "constant"}
-        for key in (SEED, "compression.list.densities"):
-            changed.pop(key, None)
         code, text, error = self.output_of("dragonn-train", [*arguments_of(config, changed), "--dry-run"])
         found = re.search(r" sent per worker and step \((\d+) bytes", text)
         if code != 0 or not found:
@@ -415,10 +406,8 @@ class Run:
         return name, value if name in NO_SHARES else 100 * value
 
     def bytes_per_step(self):
-        if self.recorded:
-            return self.recorded["bytes_per_step"]
-        end = self.summary()
-        return end["bytes_sent_total"] / end["world_size"] / max(end["steps"], 1)
+        end = self.recorded or self.summary()
+        return end["bytes_per_step"] if self.recorded else end["bytes_sent_total"] / end["world_size"] / max(end["steps"], 1)
 
 
 class Rows:
@@ -429,14 +418,12 @@ class Rows:
         self.task = keys_of(runs[0].config).get("model.name", runs[0].config.stem)
         if not path or not path.exists():
             return
-        with open(path, newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            self.metric = reader.fieldnames[3]
-            known = {(row["task"], row["run"], row["seed"]): row for row in reader}
+        reader = csv.DictReader(path.read_text().splitlines())
+        self.metric = reader.fieldnames[3]
+        known = {(row["task"], row["run"], row["seed"]): row for row in reader}
         for run in runs:
             if row := known.get(self.key(run)):
-                run.recorded = {"metric": self.metric, "value": float(row[self.metric]),
-                                "bytes_per_step": float(row["bytes_per_step"])}
+                run.recorded = {"metric": self.metric, "value": float(row[self.metric]), "bytes_per_step": float(row["bytes_per_step"])}
 
     def key(self, run):
         return self.task, run.group, str(run.settings.get(SEED, keys_of(run.config).get(SEED, "")))
@@ -474,9 +461,8 @@ def check_configs(runs, sweep):
     for name, error in (refusal(run, sweep) for run in runs):
         if error:
             refused.setdefault(error, []).append(name)
-    for error, names in refused.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        print(f"experiments: {names[0]}{more}: {error}", file=sys.stderr)
+    for error, (first, *others) in refused.items():
+        print(f"experiments: {first}{f' and {len(others)} more' if others else ''}: {error}", file=sys.stderr)
     if refused:
         raise UsageError(f"{sum(map(len, refused.values()))} of {len(runs)} runs are refused; none was begun")
 
@@ -547,8 +533,7 @@ class Group:
 
     def by_seed(self):
         values = iter(self.values)
-        return " ".join(self.text(next(values)) if run.is_finished() else run.state().partition(":")[0].partition(" yet")[0]
-                        for run in self.members)
+        return " ".join(self.text(next(values)) if run.is_finished() else re.split(":| yet", run.state())[0] for run in self.members)
 
     def verdict(self):
         """Returns whether the group is near its baseline: "yes", or how much worse it is."""
@@ -639,12 +624,10 @@ def pivot_text(groups):
 
 def failed_checks(groups, report):
     """Returns what --check refuses."""
-    failures = [f"{group.first.group} is not near {report['baseline']}: {group.verdict()}" for group in groups
-                if "near" in group.first.variant and group.verdict() != "yes"]
-    for group in groups:
-        if group.first.is_baseline() and not (group.mean or 0) >= report.get("least", 0):
-            failures.append(f"{group.first.group} does not reach {report['least']}")
-    return failures
+    return [f"{group.first.group} is not near {report['baseline']}: {group.verdict()}" for group in groups
+            if "near" in group.first.variant and group.verdict() != "yes"] + [
+                f"{group.first.group} does not reach {report['least']}" for group in groups
+                if group.first.is_baseline() and not (group.mean or 0) >= report.get("least", 0)]
 
 
 def compare(runs, sweep):
@@ -671,8 +654,7 @@ def compare(runs, sweep):
             good = False
             continue
         print(f"wrote {file}", file=sys.stderr)
-        with open(file.with_suffix(".csv"), newline="", encoding="utf-8") as lines:
-            found.update({row["run"]: row for row in csv.DictReader(lines)})
+        found.update({row["run"]: row for row in csv.DictReader(file.with_suffix(".csv").read_text().splitlines())})
     return good, found
 
 
@@ -681,12 +663,10 @@ def parse_arguments():
     parser.add_argument("sweep", nargs="?", type=pathlib.Path, metavar="SWEEP.toml", help="what to run")
     parser.add_argument("--config", action="append", type=pathlib.Path, metavar="FILE", help="config to train (repeatable)")
     parser.add_argument("--output", metavar="DIR", help="folder of the runs")
-    parser.add_argument("--grid", action="append", default=[], metavar="KEY=V,...", help="values of a key (repeatable)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of every run (repeatable)")
-    parser.add_argument("--exclude", action="append", default=[], metavar="KEY=V,...",
-                        help="leave out the runs with all of these values (repeatable)")
-    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
-                        help="of all runs those with such names, for instance 'topk-*' (repeatable)")
+    for name, metavar, text in (("grid", "KEY=V,...", "values of a key"), ("set", "KEY=VALUE", "a key of every run"),
+                                ("exclude", "KEY=V,...", "leave out the runs with all of these values"),
+                                ("only", "PATTERN", "of all runs those with such names, for instance 'topk-*'")):
+        parser.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=f"{text} (repeatable)")
     parser.add_argument("--parallel", type=int, metavar="N", help="runs at a time")
     parser.add_argument("--rows", type=pathlib.Path, metavar="FILE.csv",
                         help="finished runs that are not repeated; new ones are added (task,run,seed,METRIC,bytes_per_step)")

@@ -92,12 +92,9 @@ missing_packages() {
 
 install_packages() {
   local as_root=(env DEBIAN_FRONTEND=noninteractive)
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || fail "'apt-get install' needs root, and there is no sudo here"
-    as_root=(sudo "${as_root[@]}")
-  fi
-  "${as_root[@]}" apt-get -q update </dev/null &&
-    "${as_root[@]}" apt-get -q install -y --no-install-recommends "$@" </dev/null
+  [ "$(id -u)" -eq 0 ] || as_root=(sudo "${as_root[@]}")
+  command -v "${as_root[0]}" >/dev/null || fail "'apt-get install' needs root, and there is no sudo here"
+  "${as_root[@]}" apt-get -q update </dev/null && "${as_root[@]}" apt-get -q install -y --no-install-recommends "$@" </dev/null
 }
 
 check_cuda() {

@@ -42,11 +42,8 @@ class Named(nn.Module):
 
 
 def embedding(count, width, deviation):
-    """A table whose first values are as small as dragonn's.
-
-    With PyTorch's own, whose deviation is 1, the logits of a model that uses the table for its output, too, are so large
-    that gradients are denormal numbers, and a step takes five times as long.
-    """
+    """A table whose first values are as small as dragonn's: with PyTorch's own, logits of a model that uses the table for its
+    output, too, are so large that gradients are denormal numbers, and a step takes five times as long."""
     table = nn.Embedding(count, width)
     nn.init.normal_(table.weight, std=deviation)
     return table
@@ -413,8 +410,8 @@ class LstmLm(Named):
 class TransformerBlock:
     """Attention and a feed-forward part, each with a residual connection; layer norm in front of them or behind the sums."""
 
-    def __init__(self, model, name, width, norm_first):
-        self.model, self.norm_first = model, norm_first
+    def __init__(self, model, name, norm_first):
+        self.model, self.norm_first, width = model, norm_first, model.settings["hidden"]
         self.qkv = model.put(f"{name}.attention.qkv", nn.Linear(width, 3 * width))
         self.output = model.put(f"{name}.attention.output", nn.Linear(width, width))
         self.norms = [model.put(f"{name}.part{part}.norm", nn.LayerNorm(width)) for part in (1, 2)]
@@ -435,8 +432,7 @@ class TransformerBlock:
 
 
 def transformer_blocks(model, norm_first):
-    settings = model.settings
-    return [TransformerBlock(model, f"layer{layer}", settings["hidden"], norm_first) for layer in range(settings["layers"])]
+    return [TransformerBlock(model, f"layer{layer}", norm_first) for layer in range(model.settings["layers"])]
 
 
 class Bert(Named):
@@ -493,12 +489,10 @@ class Vit(Patches):
 class MlpMixer(Patches):
     def __init__(self, name, settings, sample, classes):
         super().__init__(name, settings, sample, classes)
-        self.blocks = [self.make_block(f"layer{layer}") for layer in range(settings["layers"])]
-
-    def make_block(self, name):
-        return (*(self.put(f"{name}.norm{part}", nn.LayerNorm(self.width)) for part in (1, 2)),
-                FeedForward(self, f"{name}.tokens", self.steps, self.settings["token_units"]),
-                FeedForward(self, f"{name}.channels", self.width, self.settings["channel_units"]))
+        self.blocks = [(*(self.put(f"{layer}.norm{part}", nn.LayerNorm(self.width)) for part in (1, 2)),
+                        FeedForward(self, f"{layer}.tokens", self.steps, settings["token_units"]),
+                        FeedForward(self, f"{layer}.channels", self.width, settings["channel_units"]))
+                       for layer in (f"layer{number}" for number in range(settings["layers"]))]
 
     def mix(self, x):
         for norm1, norm2, over_steps, over_channels in self.blocks:
@@ -550,12 +544,6 @@ class LstmSpeech(Named):
     def normalize(norm, x):
         return norm(x.transpose(1, 2)).transpose(1, 2)
 
-    def look_ahead(self, x):
-        """Step t becomes the sum over j of weight[j] * step t + j, feature by feature; there are zeros behind the last."""
-        steps = x.shape[1]
-        padded = F.pad(x, (0, 0, 0, self.ahead))
-        return sum(weight * padded[:, j : j + steps] for j, weight in enumerate(self.lookahead.weight))
-
     def loss(self, frames, labels):
         """The mean CTC loss over the samples (0 is the blank), and the logits."""
         x = frames.unsqueeze(1)
@@ -567,7 +555,10 @@ class LstmSpeech(Named):
             if recurrent.bidirectional:
                 x = x[..., : recurrent.hidden_size] + x[..., recurrent.hidden_size :]
         if self.ahead:
-            x = F.hardtanh(self.look_ahead(x), 0, 20)
+            # Step t becomes the sum over j of weight[j] * step t + j, feature by feature; there are zeros behind the last.
+            padded = F.pad(x, (0, 0, 0, self.ahead))
+            x = sum(weight * padded[:, j : j + x.shape[1]] for j, weight in enumerate(self.lookahead.weight))
+            x = F.hardtanh(x, 0, 20)
         logits = self.output(self.normalize(self.output.bn, x))
         batch, steps, _ = logits.shape
         lengths = torch.full((batch,), steps), torch.ones(batch, dtype=torch.long)
@@ -597,13 +588,10 @@ def named_parameters(model):
 
 
 def load_weights(model, tensors):
-    """Fills a model with the tensors, by name, of a file that `dragonn-train --export` wrote.
-
-    Such files have the channels of a flattened image before its pixels, as PyTorch flattens; the models here flatten as
-    dragonn does. Raises ValueError if a name or a shape differs.
-    """
-    own = dict(named_parameters(model))
-    own.update((name, value) for name, value in model.named_buffers() if "running_" in name)
+    """Fills a model with the tensors, by name, of a file that `dragonn-train --export` wrote. Such files have the channels of a
+    flattened image before its pixels, as PyTorch flattens; the models here flatten as dragonn does. Raises ValueError if a name
+    or a shape differs."""
+    own = named_parameters(model) | {name: value for name, value in model.named_buffers() if "running_" in name}
     if own.keys() != tensors.keys():
         raise ValueError(f"tensors {sorted(own.keys() ^ tensors.keys())} are in one of model and file alone")
     with torch.no_grad():

@@ -39,8 +39,7 @@ def sets(settings):
 
 
 def last_line(text):
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "no message"
+    return text.strip().rpartition("\n")[2] or "no message"
 
 
 def output_of(command, **options):
@@ -70,10 +69,8 @@ def metrics(folder, kind=None):
 
 def summary(folder):
     """The summary of a finished run; None otherwise."""
-    try:
-        return json.loads((pathlib.Path(folder) / "summary.json").read_text())
-    except FileNotFoundError:
-        return None
+    file = pathlib.Path(folder) / "summary.json"
+    return json.loads(file.read_text()) if file.exists() else None
 
 
 class Rows(list):

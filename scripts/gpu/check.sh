@@ -3,12 +3,10 @@
 # Runs in the folder that scripts/gpu/bundle.sh makes, on a machine with an NVIDIA GPU. Its stages, most important first:
 #   smoke      the driver and missing libraries; the GPU's test cases of kernels and comm; selections of 2^28 floats beside
 #              copies and CUB's; training steps of resnet20 and resnet50 in tf32 and bf16, with CUDA graphs and without
-#   profile    where the time of the selection's sweep and of a training step goes: by ncu and nsys where they are there, and
-#              by dragonn's own timers
+#   profile    where the time of the selection's sweep and of a training step goes: by ncu, nsys and dragonn's own timers
 #   variants   variants of the sweep (select_lab), compiled here where nvcc is
 #   pytorch    the same selections and training steps in PyTorch, eager and compiled, row by row for the time that is left
-#   rest       all other test cases, sums of sparse lists, codes, the other training steps, short trainings of several methods
-#              by workers that share the GPU
+#   rest       all other tests, sums of sparse lists, codes, training steps, and short trainings by workers that share the GPU
 #   memcheck   compute-sanitizer's memcheck and racecheck over the kernels' tests; only when asked for
 # Every part of a stage has a time limit, and all together have one; a part that cannot run says why and the others go on.
 # Writes into RESULTS, after each part anew: table.txt, results.json (the rows of all parts), logs.tar.gz, and report.html.
@@ -99,21 +97,15 @@ part() {
     say "$name: not run, the time is used up" && failed=$((failed + 1)) && return 1
   fi
   timeout --kill-after=5 "$limit" "$@" >"logs/$name.log" 2>&1 </dev/null || status=$?
+  [[ $status =~ ^(0|77)$ ]] || failed=$((failed + 1))
   case $status in
     0) say "$name: done in $((SECONDS - begin)) s" ;;
     77) say "$name: skipped: $(error_of "logs/$name.log" | sed 's/^skipped: //')" ;;
-    124 | 137) say "$name: stopped at its limit of $limit s" && failed=$((failed + 1)) ;;
-    *) say "$name: failed ($status): $(error_of "logs/$name.log")" && failed=$((failed + 1)) ;;
+    124 | 137) say "$name: stopped at its limit of $limit s" ;;
+    *) say "$name: failed ($status): $(error_of "logs/$name.log")" ;;
   esac
   pack
   return $status
-}
-
-summarize_device() {
-  local query=name,driver_version,memory.total,memory.free,clocks.max.sm,clocks.max.memory
-  command -v nvidia-smi >/dev/null || say "nvidia-smi: not on this machine"
-  gpu=$(nvidia-smi --query-gpu=$query --format=csv,noheader 2>/dev/null | head -n 1)
-  say "commit $(cat commit.txt), $(date -u +%Y-%m-%d), ${gpu:-no GPU} ($query)"
 }
 
 # run_tests NAME...: the GPU's cases of these test programs.
@@ -129,21 +121,19 @@ run_tests() {
 
 # bench NAME LIMIT SUBCOMMAND OPTION...: its rows go to rows/NAME.json, its table to RESULTS/table.txt.
 bench() {
-  local name=$1 limit=$2 subcommand=$3
-  shift 3
-  part "bench_$name" "$limit" bin/dragonn-bench "$subcommand" --device $device --json "rows/$name.json" "$@" &&
-    cat "logs/bench_$name.log" >>"$results/table.txt"
+  part "bench_$1" "$2" bin/dragonn-bench "$3" --device $device --json "rows/$1.json" "${@:4}" &&
+    cat "logs/bench_$1.log" >>"$results/table.txt"
 }
 
 # run_steps yes|no: the training steps that smoke measures first, or those that are left for rest.
 run_steps() {
-  local precision model first words
+  local precision model first
   for model in "${models[@]}"; do
-    read -r -a words <<<"$model"
     for precision in "${maths[@]}"; do
       first=no
-      [[ " ${first_models[*]} " != *" ${words[0]} "* || " ${first_maths[*]} " != *" $precision "* ]] || first=yes
-      [ "$first" != "$1" ] || bench "step_${words[0]}_$precision" 60 step --model "${words[@]}" --device-math "$precision" \
+      [[ " ${first_models[*]} " != *" ${model%% *} "* || " ${first_maths[*]} " != *" $precision "* ]] || first=yes
+      # shellcheck disable=SC2086 # words
+      [ "$first" != "$1" ] || bench "step_${model%% *}_$precision" 60 step --model $model --device-math "$precision" \
         --graphs both --rounds $rounds "${step_options[@]}"
     done
   done
@@ -199,10 +189,8 @@ run_variants() {
 
 # pytorch NAME LIMIT OPTION...: rows of scripts/gpu/pytorch_rows.py. Those that it wrote before it was stopped count.
 pytorch() {
-  local name=$1 limit=$2
-  shift 2
-  part "$name" "$limit" env "LD_LIBRARY_PATH=$machine_library_path" python3 python/pytorch_rows.py "$@" --json "rows/$name.json"
-  cat "logs/$name.log" >>"$results/table.txt"
+  part "$1" "$2" env "LD_LIBRARY_PATH=$machine_library_path" python3 python/pytorch_rows.py "${@:3}" --json "rows/$1.json"
+  cat "logs/$1.log" >>"$results/table.txt"
 }
 
 run_pytorch() {
@@ -261,22 +249,24 @@ run_trainings() {
 
 # Cases that provoke errors of the API check for them themselves. A run that was stopped has no summary.
 run_memcheck() {
-  local tool log
+  local tool
   has bin/test_kernels || return
   if ! command -v compute-sanitizer >/dev/null; then say "compute-sanitizer: not on this machine" && return; fi
   for tool in memcheck racecheck; do
     part "sanitizer_$tool" 240 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 50 \
       --report-api-errors no bin/test_kernels "--test-case=$cases"
-    log=logs/sanitizer_$tool.log
-    say "  $(grep -a 'SUMMARY:' "$log" | tail -n 1 | grep . || echo "no summary; reported so far: $(
-      grep -a -c -E '^=+ (Invalid|Error|Warning|Race|Misaligned|Program hit)' "$log")")"
+    say "  $(grep -a 'SUMMARY:' "logs/sanitizer_$tool.log" | tail -n 1 | grep . || echo "no summary; reported so far: $(
+      grep -a -c -E '^=+ (Invalid|Error|Warning|Race|Misaligned|Program hit)' "logs/sanitizer_$tool.log")")"
   done
 }
 
 restore logs.tar.gz .
 find_cuda_libraries >libraries.txt
 [ ! -s libraries.txt ] || say "$(cat libraries.txt)"
-summarize_device
+command -v nvidia-smi >/dev/null || say "nvidia-smi: not on this machine"
+query=name,driver_version,memory.total,memory.free,clocks.max.sm,clocks.max.memory
+gpu=$(nvidia-smi --query-gpu=$query --format=csv,noheader 2>/dev/null | head -n 1)
+say "commit $(cat commit.txt), $(date -u +%Y-%m-%d), ${gpu:-no GPU} ($query)"
 say "$(read_ahead)"
 for name in "${known[@]}"; do
   wants "$name" || continue

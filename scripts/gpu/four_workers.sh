@@ -6,8 +6,7 @@
 # A call trains two methods at most, and ends after --seconds, wherever it is; the next one goes on from the last epoch of
 # the run that was interrupted, and repeats no run that is done. All that it needs for that travels in one file,
 # RESULTS/state.tar.gz: 8.5 MB where a run was interrupted.
-# Writes into RESULTS: table.md, runs.csv, curves.svg, report.html, state.tar.gz. Ends with 1 if a run is not done yet or
-# ended with an error.
+# Writes into RESULTS: table.md, runs.csv, curves.svg, report.html, state.tar.gz. Ends with 1 if a run is not done.
 # Usage: four_workers.sh [--seconds N] [--data DIR] [--from STATE.tar.gz] [RESULTS]     RESULTS: results if not given
 #   --seconds: 540 if not given; --data: a folder with data_batch_*.bin and test_batch.bin, instead of the bundle's;
 #   --from: RESULTS/state.tar.gz of the call before, if RESULTS does not have it
@@ -86,12 +85,11 @@ train() {
 }
 
 row() { # METHOD
-  local state=interrupted epochs
+  local epochs
   set_run "$1"
-  [ ! -f "$folder/summary.json" ] || state='done'
   epochs=$(grep -a '"kind":"step"' "$folder/metrics.jsonl" 2>/dev/null | tail -n 1 | sed -n 's/.*"epoch":\([0-9.]*\).*/\1/p')
   printf "| \`%s\` | %.2f | %s | %s | %s |\n" "$1" "$epochs" "$(number "$1" final_accuracy)" "$(number "$1" bytes_per_step)" \
-    "$(error_of "$folder" | grep . || echo $state)"
+    "$(error_of "$folder" | grep . || ([ -f "$folder/summary.json" ] && echo "done") || echo interrupted)"
 }
 
 # report: the table and curves of all runs so far.

@@ -33,7 +33,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import tables
-from runs import BIN, CLUSTER, ROOT, Rows, cifar10_part, last_line, make_parser, metrics, sets, words
+from runs import BIN, CLUSTER, ROOT, Rows, cifar10_part, last_line, make_parser, metrics, run_main, sets, words
 from side_by_side import add_baselines, describe, environments
 
 PARTS = ["compute", "throughput", "accuracy"]
@@ -104,13 +104,10 @@ def jobs(options, has_data):
                  "length": options.epochs if part == "accuracy" else None} for method in methods]
 
     for number, part, model in itertools.product(range(1, options.rounds + 1), ["compute", "throughput"], options.models):
-        if part not in options.parts:
-            continue
-        if part == "compute":
+        if part == "compute" and part in options.parts:
             yield job(part, "dragonn", ["alone"], model, None, number)
             yield from (job(part, "ddp", ["none"], model, None, number, mode) for mode in modes)
-            continue
-        for rate in options.rates:
+        for rate in options.rates if part == "throughput" and part in options.parts else []:
             yield from (job(part, "ddp", options.hooks, model, rate, number, mode) for mode in of_ddp)
             yield from (job(part, "dragonn", [method], model, rate, number) for method in options.methods)
     if "accuracy" in options.parts and has_data:
@@ -238,12 +235,7 @@ def measure(options, rows, folder):
 
 def main():
     options = parse_arguments()
-    try:
-        rows = Rows(options.json)
-    except json.JSONDecodeError as error:
-        print(f"compare: {options.json}: no JSON: {error}", file=sys.stderr)
-        return 2
-    left = 0
+    rows, left = Rows(options.json), 0
     if not options.table:
         if reason := obstacle():
             print(f"skipped: {reason}", file=sys.stderr)
@@ -257,4 +249,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main, 2, json.JSONDecodeError)
