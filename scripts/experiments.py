@@ -8,10 +8,9 @@ Usage:
 
 Every run is a folder in DIR, named by what distinguishes it (topk-density0.01-seed1); beside it NAME.log has what the run
 printed. A run that is finished is not repeated, one that was interrupted goes on from its last checkpoint, and a run that
-failed is tried again: the same command continues a sweep, also one with further values. Several sweeps may share DIR: each
-takes the next run that no other one is at. All configs are checked before the first run begins. In the end DIR has table.md
-(printed, too) with a row for each group of runs that differ in `seed` only, and for each config report.html of
-dragonn-compare, its report.csv, report.svg and groups.csv. scripts/grids has the sweeps behind docs/results.md.
+failed is tried again: the same command continues a sweep, also one with further values. Several sweeps may share DIR. All
+configs are checked before the first run begins. In the end DIR has table.md (printed, too) with a row for each group of runs
+that differ in `seed` only, and for each config report.html, report.csv, report.svg and groups.csv of dragonn-compare.
 Exit codes: 0 all runs are done; 1 some are not, and the end says why; 2 wrong usage, sweep or config, nothing was run;
 130 or 143 stopped by SIGINT or SIGTERM, after the runs that were at work have saved checkpoints.
 
@@ -33,8 +32,7 @@ SWEEP.toml (paths of configs are relative to it, all others to the working direc
   compression.density = [0.01, 0.001]
   seed = [1, 2, 3]
   [[exclude]]                                    # leaves out the runs with all of these values
-  compression.method = "gtopk"
-  compression.density = 0.001
+  compression = { method = "gtopk", density = 0.001 }
   [[variant]]                                    # with variants, the grid is run for each of them
   name = "dense"                                 # begins the names of its runs
   set.compression.method = "dense"

@@ -98,10 +98,8 @@ has_package() {
   local archive
   [ "$1" = fashion_mnist ] && [ -d "$package" ] || return 1
   for archive in $archives; do
-    if ! [ -f "$package/$archive" ] || ! (verify "$1" "$archive" "$package/$archive"); then
-      echo "get_data.sh: $package is not as it should be: it is left aside" >&2
-      return 1
-    fi
+    [ -f "$package/$archive" ] && (verify "$1" "$archive" "$package/$archive") ||
+      { echo "get_data.sh: $package is not as it should be: it is left aside" >&2 && return 1; }
   done
 }
 

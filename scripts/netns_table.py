@@ -13,6 +13,7 @@ Writes all rows to JSON (a result of an earlier call is kept and not measured ag
 in Markdown. Run it on a quiet machine: `chrt -f 1 scripts/netns_table.py` keeps other processes off the cores.
 """
 import itertools
+import operator
 import pathlib
 import sys
 
@@ -22,8 +23,7 @@ from runs import BIN, CLUSTER, ROOT, Rows, bench_rows, make_parser, registered, 
 STEPS = {"dense": ["--warmup", "1", "--steps", "1"]}
 
 
-def key_of(row):
-    return row["collective"], row["algorithm"], row["density"], row["phase"]
+KEY = operator.itemgetter("collective", "algorithm", "density", "phase")
 
 
 class Measurement:
@@ -43,14 +43,14 @@ class Measurement:
         options = ["collective", "--numel", self.numel, *what, *STEPS.get(what[1], [])]
         virtual = ["--ranks", self.hosts, "--latency-us", network["latency_us"], "--gbps", network["gbps"], "--compute", "measured"]
         with_all = bench_rows([*self.on_hosts, *options, "--everything"])
-        whole = {key_of(row): row for row in with_all}
+        whole = {KEY(row): row for row in with_all}
         # Beside a dense exchange it is nothing how long ranks wait for each other to begin.
         alone = with_all if what[1] == "dense" else bench_rows([*self.on_hosts, *options])
         # What Open MPI's own allreduce sends is not known here.
         is_predicted = alone[0]["algorithm"] != "native"
-        predicted = {key_of(row): row for row in bench_rows([self.bench, *options, *virtual])} if is_predicted else {}
+        predicted = {KEY(row): row for row in bench_rows([self.bench, *options, *virtual])} if is_predicted else {}
         for row in alone:
-            key = key_of(row)
+            key = KEY(row)
             virtual_seconds = predicted[key]["seconds"] if is_predicted else None
             kept = ("collective", "algorithm", "sparsifier", "phase", "numel", "density", "steps", "seconds")
             yield {"hosts": int(self.hosts), "rate": self.rate, **network, **{name: row[name] for name in kept},

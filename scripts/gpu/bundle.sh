@@ -105,13 +105,12 @@ add_mpi() {
 
 # The first samples of CIFAR-10: enough for a hundred steps and an evaluation.
 add_data() {
-  local source=${DRAGONN_DATA:-}/cifar10 record=3073 file
-  file=$source/data_batch_1.bin
-  [ -f "$file" ] || file=$source/cifar-10-batches-bin/data_batch_1.bin
-  [ -f "$file" ] || return 0
+  local source=${DRAGONN_DATA:-}/cifar10 record=3073
+  [ -f "$source/data_batch_1.bin" ] || source+=/cifar-10-batches-bin
+  [ -f "$source/data_batch_1.bin" ] || return 0
   mkdir -p "$stage/data/cifar10"
-  head -c $((2000 * record)) "$file" >"$stage/data/cifar10/data_batch_1.bin"
-  head -c $((500 * record)) "$(dirname "$file")/test_batch.bin" >"$stage/data/cifar10/test_batch.bin"
+  head -c $((2000 * record)) "$source/data_batch_1.bin" >"$stage/data/cifar10/data_batch_1.bin"
+  head -c $((500 * record)) "$source/test_batch.bin" >"$stage/data/cifar10/test_batch.bin"
 }
 
 for name in "${programs[@]}"; do

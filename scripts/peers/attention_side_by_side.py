@@ -7,11 +7,7 @@
 
 Both begin with queries, keys and values as one linear layer writes them, [batch, steps, 3, heads, width / heads], end with
 [batch, steps, width], and backward with the gradient of what they began with. There are 1,024 steps in a batch, or one sample.
-PyTorch runs in the environments of scripts/peers/side_by_side.py. All take their turn, round by round; the table has medians, in
-milliseconds, and PyTorch's faster one. A ratio above 1 means that dragonn is faster.
-
-Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
-Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
+The table has milliseconds. A ratio above 1 means that dragonn is faster.
 """
 import itertools
 import statistics

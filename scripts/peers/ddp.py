@@ -118,11 +118,11 @@ class Training:
             # Each rank keeps its batch norm's statistics during training, as dragonn's do: nothing is sent for them.
             self.model = DistributedDataParallel(self.model, bucket_cap_mb=BUCKET_MB.get(hook),
                                                  gradient_as_bucket_view=True, broadcast_buffers=False)
-            if hook == "fp16":
-                self.model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-            elif hook == "powersgd":
-                state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=WHOLE_STEPS[hook])
-                self.model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        if hook == "fp16":
+            self.model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        elif hook == "powersgd":
+            state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=WHOLE_STEPS[hook])
+            self.model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         self.optimizer = torch.optim.SGD(self.inner.parameters(), self.rate, optimizer["momentum"],
                                          weight_decay=optimizer["weight_decay"])
         self.images, self.seed = Images(options.data, "data_batch_*.bin"), options.seed

@@ -7,11 +7,7 @@
 
 Both cut a random part out of each image, resize it to 224x224, flip half of them and normalize them. PyTorch does it with
 torchvision's ImageFolder, RandomResizedCrop, RandomHorizontalFlip, ToTensor and Normalize, in a DataLoader with as many worker
-processes as dragonn has decoding threads (and one thread in each), in the environments of scripts/peers/side_by_side.py. All take
-their turn, round by round; the table has medians, and PyTorch's faster one.
-
-Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
-Exit code: 0 done, 1 a run failed, 2 bad usage, 77 torch or torchvision is not installed.
+processes as dragonn has decoding threads (and one thread in each).
 """
 import pathlib
 import tempfile

@@ -8,11 +8,8 @@
 A layer of OUTPUTS x INPUTS weights multiplies ROWS samples: forward by the transposed weights, and for the gradient of the
 weights the transposed output gradient by the input. dragonn runs such a layer (dragonn-bench step --profile). The libraries
 run the two products alone, by sgemm: onednn is the distribution's, as are openblas and blis (libopenblas0-pthread,
-libblis4-pthread; left out where they are not installed); mkl is the one inside PyTorch (left out without it). All take their
-turn, round by round, each library in a process of its own; the table has GFLOP/s, medians over the rounds.
-
-Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
-Exit code: 0 done, 1 a run failed, 2 bad usage, 77 NumPy is not installed.
+libblis4-pthread; left out where they are not installed); mkl is the one inside PyTorch (left out without it). The table has
+GFLOP/s.
 """
 import ctypes
 import ctypes.util

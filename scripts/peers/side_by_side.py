@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the scripts *_side_by_side.py share: options, runs of dragonn-bench, processes that hold a peer, turns, rows and tables;
-and the environments in which PyTorch runs. It is measured in each of them, and its fastest figure counts.
-
-A script compares dragonn with peers in cases. In each case all take their turn, round by round, and what counts are medians over
-the rounds. Rows are printed as they come; those that --json has already are not measured again.
-"""
+"""What the scripts *_side_by_side.py share, which compare dragonn with peers in cases: options, runs of dragonn-bench, processes
+that hold a peer, turns, rows and tables; and the environments in which PyTorch runs."""
 import argparse
 import functools
 import importlib
@@ -26,6 +22,14 @@ WORKER = "--worker"
 OWN = "dragonn"
 DEFAULT, TUNED = "default", "tuned"
 CPUINFO = pathlib.Path("/proc/cpuinfo")
+ALL_HAVE = """
+All take their turn, round by round, in processes of their own; the table has medians. PyTorch runs with the environment as it is,
+with one in which the C library keeps freed memory, and with those of --baseline; what counts is the fastest.
+
+Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows are printed as they come, and written to --json:
+those that are there already are not measured again.
+Exit code: 0 done, 1 a run failed, 2 bad usage, 77 a module of Python that it needs is not installed.
+"""
 
 
 def tuned():
@@ -66,7 +70,7 @@ def describe(names_and_environments):
 
 def make_parser(text, has_baselines=True):
     """A parser of the options that all scripts have, for finish_parse."""
-    parser = runs.make_parser(text)
+    parser = runs.make_parser(text + ALL_HAVE)
     parser.add_argument("--bin", type=pathlib.Path, default=BIN, help="dragonn's programs")
     parser.add_argument("--threads", type=words, default=["1", "2"])
     parser.add_argument("--rounds", type=int, default=3)

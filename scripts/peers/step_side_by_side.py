@@ -6,15 +6,10 @@
     scripts/peers/step_side_by_side.py --json steps.json --table steps.md      # again after a stop: goes on behind the last row
 
 A step is forward, loss, backward and a plain update of all parameters. PyTorch runs the same model (scripts/pytorch_models.py;
-the numbers of parameters must agree) eagerly, with channels last where there are images, and compiled; each of these with the
-environment as it is and with one in which the C library keeps freed memory (scripts/peers/side_by_side.py; --baseline adds another). All take their turn, round by
-round, in processes of their own; what takes more than 1.3 times as long as the fastest in the first round drops out. The table
-has medians over the rounds, and compares with the fastest of PyTorch: a ratio above 1 means that dragonn is faster. Peak memory
-is that of a process above what it held before it made the model, the least of PyTorch's.
-
-Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows are printed as they come, and written to --json:
-those that are there already are not measured again. `load` is how many threads ran or waited beside the row, one minute's mean.
-Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
+the numbers of parameters must agree) eagerly, with channels last where there are images, and compiled; what takes more than 1.3
+times as long as the fastest in the first round drops out. A ratio above 1 means that dragonn is faster. Peak memory is that of a
+process above what it held before it made the model, the least of PyTorch's. `load` is how many threads ran or waited beside the
+row, one minute's mean.
 """
 import contextlib
 import itertools
