@@ -11,55 +11,23 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Package, and how to tell without a package manager that it is there: command:NAME, header:NAME or file:PATH.
+# Packages, each with how to tell without a package manager that it is there: command:NAME, header:NAME or file:PATH; a command of
+# the same name if nothing is said.
 readonly requirements='
-build-essential       command:g++
-cmake                 command:cmake
-ninja-build           command:ninja
-pkg-config            command:pkg-config
-git                   command:git
-ccache                command:ccache
-clang-format          command:clang-format
-clang-tidy-16         command:clang-tidy-16
-libomp-16-dev         file:/usr/lib/llvm-16/lib/clang/16/include/omp.h
-curl                  command:curl
-ca-certificates       file:/etc/ssl/certs/ca-certificates.crt
-xz-utils              command:xz
-python3               command:python3
-openmpi-bin           command:mpirun
-iproute2              command:tc
-procps                command:sysctl
-libopenmpi-dev        command:mpicc
-libdnnl-dev           header:oneapi/dnnl/dnnl.h
-libhwy-dev            header:hwy/highway.h
-libfmt-dev            header:fmt/core.h
-libspdlog-dev         header:spdlog/spdlog.h
-nlohmann-json3-dev    header:nlohmann/json.hpp
-libxxhash-dev         header:xxhash.h
-libutf8proc-dev       header:utf8proc.h
-zlib1g-dev            header:zlib.h
-libjpeg-dev           header:jpeglib.h
-libpng-dev            header:png.h
-libsndfile1-dev       header:sndfile.h
-libfftw3-dev          header:fftw3.h
-libsodium-dev         header:sodium.h
-libcli11-dev          header:CLI/CLI.hpp
-doctest-dev           header:doctest/doctest.h
-libtomlplusplus-dev   header:toml++/toml.h
-libjs-chart.js        file:/usr/share/javascript/chart.js
-'
+cmake git pkg-config ccache clang-format clang-tidy-16 curl python3 build-essential=command:g++ ninja-build=command:ninja
+xz-utils=command:xz openmpi-bin=command:mpirun libopenmpi-dev=command:mpicc iproute2=command:tc procps=command:sysctl
+ca-certificates=file:/etc/ssl/certs/ca-certificates.crt libjs-chart.js=file:/usr/share/javascript/chart.js
+libomp-16-dev=file:/usr/lib/llvm-16/lib/clang/16/include/omp.h libdnnl-dev=header:oneapi/dnnl/dnnl.h
+libhwy-dev=header:hwy/highway.h libfmt-dev=header:fmt/core.h libspdlog-dev=header:spdlog/spdlog.h
+nlohmann-json3-dev=header:nlohmann/json.hpp libtomlplusplus-dev=header:toml++/toml.h libcli11-dev=header:CLI/CLI.hpp
+doctest-dev=header:doctest/doctest.h libxxhash-dev=header:xxhash.h libutf8proc-dev=header:utf8proc.h zlib1g-dev=header:zlib.h
+libjpeg-dev=header:jpeglib.h libpng-dev=header:png.h libsndfile1-dev=header:sndfile.h libfftw3-dev=header:fftw3.h
+libsodium-dev=header:sodium.h'
 # What only the tests and scripts that look for it need.
 readonly tools='
-slurm-wlm             command:slurmctld
-munge                 command:munged
-doxygen               command:doxygen
-debootstrap           command:debootstrap
-dpkg-dev              command:dpkg-shlibdeps
-man-db                command:man
-bash-completion       file:/usr/share/bash-completion/bash_completion
-clang-16              command:clang++-16
-libfuzzer-16-dev      file:/usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a
-'
+doxygen debootstrap slurm-wlm=command:slurmctld munge=command:munged dpkg-dev=command:dpkg-shlibdeps man-db=command:man
+bash-completion=file:/usr/share/bash-completion/bash_completion clang-16=command:clang++-16
+libfuzzer-16-dev=file:/usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a'
 readonly demo_data=dataset-fashion-mnist
 readonly cmake_needed=3.25
 
@@ -81,13 +49,13 @@ has_probe() {
   esac
 }
 
-# missing_packages REQUIREMENTS: the packages of these lines that are not there.
+# missing_packages REQUIREMENT...: the packages that are not there.
 missing_packages() {
-  local package probe
-  while read -r package probe; do
-    [ -n "$package" ] || continue
-    if is_debian_like; then has_package "$package"; else has_probe "$probe"; fi || echo "$package"
-  done <<<"$1"
+  local need probe
+  for need in "$@"; do
+    [[ $need == *=* ]] && probe=${need#*=} || probe=command:$need
+    if is_debian_like; then has_package "${need%%=*}"; else has_probe "$probe"; fi || echo "${need%%=*}"
+  done
 }
 
 install_packages() {
@@ -115,7 +83,8 @@ esac
 
 needed=$requirements
 [ "${1:-}" != tools ] || needed+=$tools
-mapfile -t missing < <(missing_packages "$needed")
+# shellcheck disable=SC2086 # a list
+mapfile -t missing < <(missing_packages $needed)
 if [ ${#missing[@]} -gt 0 ]; then
   is_debian_like || fail "this is neither Debian nor Ubuntu; install these (Debian's names) by hand:
 $(printf '  %s\n' "${missing[@]}")"
