@@ -4,8 +4,8 @@
 # both ends of every cable are shaped by `tc tbf`, so that each host sends and receives at RATE, both at a time. Open MPI
 # starts one rank per host and speaks TCP only. Nothing of it is seen in the machine's own network: no interface, no
 # route, no address. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN), iproute2, Open MPI and python3.
-# While a cluster is up the machine's processors do not sleep: an idle one that wakes late, as those of virtual machines do,
-# costs `tc tbf` its rate. Every cluster that comes up measures what it carries, says so in a line, and warns below 0.9 of RATE.
+# While a cluster is up the machine's processors do not sleep: one that wakes late costs `tc tbf` its rate. Every cluster that
+# comes up measures what it carries, says so in a line, and warns below 0.9 of RATE.
 #
 # Usage:
 #   scripts/netns_cluster.sh run HOSTS RATE -- COMMAND...    up, COMMAND under mpirun with a rank per host, down: also
@@ -15,10 +15,9 @@
 #   scripts/netns_cluster.sh down                            ends what runs there, and removes all
 #   scripts/netns_cluster.sh measure                         prints what it carries from host to host, in Gbit/s of payload
 #   scripts/netns_cluster.sh check                           whether this machine permits all that; else why not
-# Environment: DRAGONN_CLUSTER, the name of the cluster of up, exec, measure and down (dragonn); clusters of different names
-# stand side by side, and so do those of `run`, which add a number. DRAGONN_CLUSTER_AWAKE, how processors are kept awake:
-# `poll` (/dev/cpu_dma_latency), `spin` (a process of the class SCHED_IDLE on each) or `no`; unset: poll where that works,
-# else spin. OMPI_MCA_* are Open MPI's, and go before what is set here.
+# Environment: DRAGONN_CLUSTER, the name of the cluster of up, exec, measure and down (dragonn); clusters of different names stand
+# side by side, and so do those of `run`. DRAGONN_CLUSTER_AWAKE, how processors are kept awake: `poll` (/dev/cpu_dma_latency),
+# `spin` (a process of the class SCHED_IDLE on each) or `no`; unset: poll where that works, else spin. OMPI_MCA_* are Open MPI's.
 # Exit codes: 2 bad usage, 3 this machine does not permit it, 1 anything else that fails.
 set -euo pipefail
 
@@ -32,10 +31,7 @@ readonly smallest_burst=4096 # two frames of 1500 bytes, and some
 # A switch's buffer per port: the messages of some dozen hosts to one may queue without loss.
 readonly queue_bytes=4194304
 
-fail() { # CODE MESSAGE
-  echo "netns_cluster: $2" >&2
-  exit "$1"
-}
+fail() { echo "netns_cluster: $2" >&2 && exit "$1"; } # CODE MESSAGE
 
 host_space() { echo "$cluster-host$1"; } # NUMBER, from 1
 host_address() { echo "$subnet.$1"; }
@@ -81,8 +77,7 @@ make_host() { # NUMBER RATE
   local space switch
   space=$(host_space "$1") switch=$(switch_space)
   ip netns add "$space"
-  # As clusters are tuned: a connection that paused does not start from a small window again, and the sender does not
-  # pace itself below the rate of the cable.
+  # As clusters are tuned: a connection that paused does not start from a small window again.
   ip netns exec "$space" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv4.tcp_slow_start_after_idle=0 \
     net.ipv4.tcp_congestion_control=reno net.ipv4.tcp_no_metrics_save=1
   ip -n "$space" link set lo up
@@ -130,8 +125,7 @@ poll() {
   while stands; do sleep 1 9>&-; done
 }
 
-# spin: a process on each processor that runs when nothing else wants to. Where the kernel shares the processors among
-# sessions first, its session is to get little.
+# spin: a process on each processor that runs when nothing else wants to, of a session that is to get little.
 spin() {
   local part processor
   [ ! -e "/proc/$$/autogroup" ] || echo 19 >"/proc/$$/autogroup"

@@ -157,12 +157,6 @@ PRECISIONS = ["float32", "tf32", "bf16"]
 VARIANTS = ["eager", "eager" + CHANNELS_LAST, "compile", "compile" + CHANNELS_LAST, "compile_graphs"]
 
 
-def set_precision(math):
-    """float32, tf32, or bf16: autocast, with parameters and gradients in float32."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = math == "tf32"
-    torch.backends.cudnn.benchmark = True
-
-
 def draw_batch(row, device, variant):
     """Inputs and labels in host memory, laid out as the model takes them."""
     batch, sample, classes = row["batch"], row["sample"], row["classes"]
@@ -236,7 +230,9 @@ KEPT = ("model", "settings", "sample", "classes", "batch", "parameters", "device
 def step_row(row, device, variant, rounds):
     torch._dynamo.reset()
     torch.set_num_threads(row["threads"])
-    set_precision(row["device_math"])
+    # float32, tf32, or bf16: autocast, with parameters and gradients in float32.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = row["device_math"] == "tf32"
+    torch.backends.cudnn.benchmark = True
     rate = product_rate(device, row["device_math"])
     step, seconds = Step(row, device, variant), []
     for _ in range(5 + rounds):

@@ -22,18 +22,10 @@ from runs import run_main
 # Rows, outputs, inputs: of the layers of the models that step_side_by_side.py measures.
 SHAPES = {
     "mlp": (128, 512, 784),
-    "lstm_256_inputs": (700, 1024, 256),
-    "lstm_256_output": (700, 10000, 256),
-    "lstm_650_inputs": (700, 2600, 650),
-    "lstm_650_output": (700, 10000, 650),
-    "lstm_1500_inputs": (700, 6000, 1500),
-    "lstm_1500_output": (700, 10000, 1500),
-    "bert_256_feed": (1024, 1024, 256),
-    "bert_256_back": (1024, 256, 1024),
-    "bert_256_output": (1024, 30522, 256),
-    "bert_768_feed": (256, 3072, 768),
-    "bert_768_back": (256, 768, 3072),
-    "bert_768_output": (256, 30522, 768),
+    **{f"lstm_{hidden}_{name}": (700, outputs, hidden) for hidden in (256, 650, 1500)
+       for name, outputs in (("inputs", 4 * hidden), ("output", 10000))},
+    **{f"bert_{width}_{name}": (rows, *sides) for rows, width in ((1024, 256), (256, 768))
+       for name, sides in (("feed", (4 * width, width)), ("back", (width, 4 * width)), ("output", (30522, width)))},
     "vit_feed": (2080, 768, 192),
     "alexnet_first": (32, 4096, 9216),
     "xml": (256, 30938, 4096),
