@@ -8,10 +8,9 @@
 Builds each dumped model in PyTorch (scripts/pytorch_models.py) with the dumped parameters, runs forward and backward on the
 dumped batch, and compares the loss, the logits and every gradient. Dropout must be 0.
 
-The reference is float64. An array agrees if it is as close to the reference as float32 allows, within a factor: float32
-is known by PyTorch's own float32 run, and by what the reference changes by when its inputs, unless they are tokens, change
-by about 2e-6. Both matter: in float32 an activation next to zero may fall on the other side of its ReLU, which changes
-gradients by more than rounding, and a single run need not meet that case.
+The reference is float64. An array agrees if it is as close to it as float32 allows, within a factor: that is known by PyTorch's
+own float32 run, and by what the reference changes by when its inputs, unless they are tokens, change by about 2e-6: an activation
+next to zero may fall on the other side of its ReLU, which changes gradients by more than rounding.
 
 Exit code: 0 all agree, 1 something differs, 2 bad usage or a damaged dump, 77 PyTorch is not installed.
 """

@@ -172,8 +172,7 @@ class Sweep:
                                           for found in self.files(options.sweep.parent / file)]
         if not self.configs:
             raise UsageError("no config: expected --config CONFIG.toml, or config = \"...\" in a sweep's file")
-        output = options.output or nested.get("output")
-        if not output:
+        if not (output := options.output or nested.get("output")):
             raise UsageError("no output: expected --output DIR, or output = \"...\" in the sweep's file")
         self.output = pathlib.Path(output)
         self.parallel = options.parallel or nested.get("parallel", 1)
@@ -212,10 +211,8 @@ class Sweep:
     def read(self, file):
         try:
             nested = tomllib.loads(file.read_text())
-        except OSError as error:
-            raise UsageError(f"{file}: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{file}: {error}") from error
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{file}: {getattr(error, 'strerror', error)}") from error
         self.check_keys(nested, self.KEYS, str(file))
         for variant in nested.get("variant", []):
             self.check_keys(variant, self.VARIANT_KEYS, f"{file}: [[variant]]")
@@ -287,8 +284,7 @@ class Sweep:
         groups = dict.fromkeys(run.group for run in runs.values())
         if "baseline" in self.report and not any(run.is_baseline() for run in runs.values()):
             raise UsageError(f"report.baseline = {self.report['baseline']}: expected one of {', '.join(groups)}")
-        wanted = [run for run in runs.values() if self.wants(run.name)]
-        if not wanted:
+        if not (wanted := [run for run in runs.values() if self.wants(run.name)]):
             raise UsageError(f"--only {' '.join(self.only)}: no such run: expected patterns of {', '.join(runs)}")
         return wanted
 
@@ -307,8 +303,7 @@ class Sweep:
         if not equal:
             return
         result.settings[DENSITY] = equal
-        warm_up = [min(1.0, float(f"{at * equal / density:.6g}")) for at in self.equal_bytes.get("warm_up", []) if at > density]
-        if warm_up:
+        if warm_up := [min(1.0, float(f"{at * equal / density:.6g}")) for at in self.equal_bytes.get("warm_up", []) if at > density]:
             result.settings |= {"compression.density_schedule": "list", "compression.list.densities": warm_up}
         yield result
 
@@ -562,8 +557,7 @@ def groups_of(runs):
 
 def rows_text(groups, report, pages):
     """Returns a Markdown table: a row for each group of seeds."""
-    names = sorted({group.metric for group in groups if group.metric})
-    if not names:
+    if not (names := sorted({group.metric for group in groups if group.metric})):
         return "No run is finished.\n"
     shares = ", %" if not set(names) & set(NO_SHARES) else ""
     compares = any(group.baseline for group in groups)
@@ -637,8 +631,7 @@ def compare(runs, sweep):
     values = list(dict.fromkeys(run.settings[key] for run in runs if key in run.settings)) if key else []
     for config, value in itertools.product(sweep.configs, values or [None]):
         chosen = [run for run in runs if run.config == config and run.settings.get(key, value) == value]
-        folders = [str(run.folder) for run in chosen if run.summary() is not None]
-        if not folders:
+        if not (folders := [str(run.folder) for run in chosen if run.summary()]):
             continue
         words = [*chosen[0].config_words, *([toml_text(value)] if values else [])]
         file = sweep.output / "".join([sweep.prefix, *(f"{word}-" for word in words), "report.html"])

@@ -3,12 +3,10 @@
 """Makes runs of 3 workers fail at random, by the hundred, and judges how each ends. docs/reliability.md has what is promised, and
 the table. Build dragonn-train before (scripts/test.sh).
 
-A fault is drawn from the seed and its number: its kind, a method, a backend, and the moment - a place in the program
-(core/fault_point.h) or a time. The run must end before the deadline with an error that names the rank and the step, or go
-on where it may; a run resumed from what is left must end with the parameters of a run that nothing disturbed. Hang, loss
-(no such resume), wrong exit code and missing words are findings.
-
-Faults that OUTPUT/faults.jsonl has already are not repeated; the folder of a finding is kept in OUTPUT/work.
+A fault is drawn from the seed and its number: its kind, a method, a backend, and a place in the program (core/fault_point.h) or
+a time. The run must end before the deadline with an error that names the rank and the step, or go on where it may; resumed, it
+must end with the parameters of a run that nothing disturbed. Hang, loss (no such resume), wrong exit code and missing words are
+findings. Faults that OUTPUT/faults.jsonl has are not repeated; the folder of a finding is kept in OUTPUT/work.
 """
 import collections
 import concurrent.futures
@@ -438,8 +436,7 @@ def report(records):
     lines = [table(["fault", "faults", "ended with an error", "stopped with a checkpoint", "went on", "hangs", "losses",
                     "other findings"], [*(row(kind, some) for kind, some in by_kind.items() if some), row("all", records)])]
     for key in ("backend", "method", "place"):
-        counts = collections.Counter(record[key] for record in records if record[key])
-        if counts:
+        if counts := collections.Counter(record[key] for record in records if record[key]):
             lines.append(f"\nby {key}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
     return "\n".join(lines)
 

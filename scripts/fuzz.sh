@@ -4,9 +4,8 @@
 # target, runs, findings, edges of the code that were reached. Needs clang 16 with libFuzzer (scripts/install_deps.sh tools).
 # Usage: scripts/fuzz.sh [TARGET...] [--runs N] [--list]
 #   TARGET: of tests/fuzz; without one all of them.
-#   --runs N: until each target has had N runs (default 100000), those of earlier calls included: build/fuzz/state/TARGET
-#             keeps their number, the inputs that reached new code and, in findings/, those that failed. A target with a
-#             finding is not run again before the finding is removed.
+#   --runs N: until each target has had N runs (100000), those of earlier calls included: build/fuzz/state/TARGET keeps their
+#             number, the inputs that reached new code and, in findings/, those that failed, which stop further runs.
 # Ends with 1 if there is a finding. A finding is repeated by
 #   DRAGONN_FUZZ_TARGET=TARGET build/fuzz/bin/fuzz_files FILE   (or fuzz_runs)
 set -euo pipefail

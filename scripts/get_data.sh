@@ -27,8 +27,7 @@ an4|http://www.speech.cs.cmu.edu/databases/an4|an4_raw.bigendian.tar.gz|etc wav
 
 # The official SHA-256 sums: data set, sum, archive. A name without the .gz of its archive stands for what is in it.
 # No sum of AN4's archive is published: the line is about what comes out of it, in the copy that this project was measured with.
-official_checksums() {
-  cat <<'SUMS'
+readonly official_sums='
 cifar10 c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd cifar-10-binary.tar.gz
 cifar100 58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec cifar-100-binary.tar.gz
 mnist 440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609 train-images-idx3-ubyte.gz
@@ -50,11 +49,10 @@ fashion_mnist 0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34 t
 wikitext2 92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c wikitext-2-v1.zip
 tinyshakespeare 86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed input.txt
 an4 9a7aab057db8593cf071021625ae0bdc5ddd90610c68e4aaf40b48be93161988 content
-SUMS
-}
+'
 
 # official_sum NAME ARCHIVE: nothing where there is none.
-official_sum() { official_checksums | awk -v name="$1" -v archive="$2" '$1 == name && $3 == archive { print $2 }'; }
+official_sum() { awk -v name="$1" -v archive="$2" '$1 == name && $3 == archive { print $2 }' <<<"$official_sums"; }
 
 sum_of() { sha256sum "$@" | cut -d ' ' -f 1; }
 

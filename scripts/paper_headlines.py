@@ -88,8 +88,7 @@ def write_audio(folder, seconds):
 def parse_dry_run(text, resize):
     """Returns the tensors in the order of the exchange, the last layer's first, each with the FLOPs of its layer."""
     mflop = {name: float(number) for name, number in re.findall(r"^  (\S+) .*\] +\d+ +([\d.]+)$", text, re.MULTILINE)}
-    buckets = re.findall(r"^  (\S+) +(\d+) +\d+ +(?:sparse|dense)$", text, re.MULTILINE)
-    if not buckets:
+    if not (buckets := re.findall(r"^  (\S+) +(\d+) +\d+ +(?:sparse|dense)$", text, re.MULTILINE)):
         raise RuntimeError("dragonn-train --dry-run printed no buckets")
     # A layer's FLOPs count once: at the first of its tensors. Layers without weights of their own count with the vectors.
     tensors = [Tensor(resize.get(name, int(numel)), mflop.pop(name.rsplit(".", 1)[0], 0.0), ".." in name) for name, numel in buckets]
@@ -330,18 +329,15 @@ class Headlines:
         kind = row.get("kind", "speed")
         result = dict.fromkeys(("theirs", "ours", "implied_gbps", "theirs_effective", "ours_effective"))
         result |= {"id": row["id"], "headline": row["headline"], "paper": row["paper"], "why": row["why"]}
-        if kind == "none":
-            return result
-        if kind in ("density", "exchanges"):
-            return result | {"ours": getattr(self, kind)(row)}
+        if kind in ("none", "density", "exchanges"):
+            return result | ({} if kind == "none" else {"ours": getattr(self, kind)(row)})
         measure = getattr(self, {"range": "range_of"}.get(kind, kind))
         result |= {"theirs": measure(row, "theirs"), "ours": measure(row, "ours")}
         if kind == "encode":
             return result
         if isinstance(row["paper"], (int, float)) and kind != "range":
             result["implied_gbps"] = self.implied_gbps(row, row["paper"])
-        effective = self.given["networks"][self.given["setups"][row["setup"]]["network"]].get("effective_gbps")
-        if effective:
+        if effective := self.given["networks"][self.given["setups"][row["setup"]]["network"]].get("effective_gbps"):
             result |= {"theirs_effective": measure(row, "theirs", effective), "ours_effective": measure(row, "ours", effective)}
         return result
 
@@ -412,8 +408,7 @@ def main():
         print("\n".join(f"{name}: {row['headline']}" for name, row in rows.items()))
         return 0
     wanted = options.only or list(rows)
-    unknown = set(wanted) - rows.keys()
-    if unknown:
+    if unknown := set(wanted) - rows.keys():
         parser.error(f"--only: no row '{min(unknown)}'; --list prints the rows")
     rows, results = [row for name, row in rows.items() if name in wanted], []
     with tempfile.TemporaryDirectory() as work:

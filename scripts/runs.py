@@ -107,11 +107,8 @@ def table(names, rows):
 
 
 def cifar10_part(output):
-    """Fills OUTPUT/data with the first 10,000 training images of CIFAR-10 and all test images. Returns the folder.
-
-    They come from DRAGONN_DATA/cifar10, which has the official binary files, or all images as JPEG files in
-    cifar10_full.tar.xz, and unpack_full.py. Raises RuntimeError if that fails.
-    """
+    """Fills OUTPUT/data with the first 10,000 training images of CIFAR-10 and all test images, from the official binary files in
+    DRAGONN_DATA/cifar10, or JPEG files that unpack_full.py there unpacks. Returns the folder."""
     if not os.environ.get("DRAGONN_DATA"):
         raise RuntimeError("set DRAGONN_DATA to the folder with cifar10/")
     source, data, full = pathlib.Path(os.environ["DRAGONN_DATA"]) / "cifar10", output / "data", output / "data.full"

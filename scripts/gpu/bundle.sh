@@ -3,7 +3,7 @@
 # Makes one folder that a bare CUDA machine can run: programs and tests of the preset cuda, the shared libraries that such
 # a machine lacks, and what else the wanted stages need. It may be a bare Debian or Ubuntu with a driver, CUDA's large
 # libraries (cuBLAS, cuDNN, NCCL; PyTorch brings them) and python3.
-# There, check.sh in the folder runs the stages: bash FOLDER/check.sh RESULTS; four_workers.sh trains to the end.
+# There, bash FOLDER/check.sh RESULTS runs the stages; four_workers.sh trains to the end.
 # Usage: scripts/gpu/bundle.sh [--for STAGE,...] [--architectures LIST] [--bin DIR] [FOLDER]
 #   --for: stages of check.sh (all of them if not given; its head names them), or convergence, for four_workers.sh: dragonn-train and
 #     all of CIFAR-10 where DRAGONN_DATA has it as JPEG files (cifar10_full.tar.xz and unpack_full.py)

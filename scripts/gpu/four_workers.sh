@@ -3,9 +3,8 @@
 # Runs in the folder that scripts/gpu/bundle.sh --for convergence makes: four workers that share one GPU, threads of one
 # process, train ResNet-20 on the full CIFAR-10 for 30 epochs (configs/cifar10_resnet20.toml), dense and with the main
 # methods, which select from the whole model at once.
-# A call trains two methods at most, and ends after --seconds, wherever it is; the next one goes on from the last epoch of
-# the run that was interrupted, and repeats no run that is done. All that it needs for that travels in one file,
-# RESULTS/state.tar.gz: 8.5 MB where a run was interrupted.
+# A call trains two methods at most, and ends after --seconds, wherever it is; by RESULTS/state.tar.gz (8.5 MB) the next one goes
+# on from the last epoch of the run that was interrupted, and repeats no run that is done.
 # Writes into RESULTS: table.md, runs.csv, curves.svg, report.html, state.tar.gz. Ends with 1 if a run is not done.
 # Usage: four_workers.sh [--seconds N] [--data DIR] [--from STATE.tar.gz] [RESULTS]     RESULTS: results if not given
 #   --seconds: 540 if not given; --data: a folder with data_batch_*.bin and test_batch.bin, instead of the bundle's;

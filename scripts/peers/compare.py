@@ -16,8 +16,7 @@ compiled; the tables have the fastest. Data: 10,000 training and all test images
 train on made-up images, and the part accuracy is left out.
 
 Every row is kept in a JSON array and not measured again. Run it on a quiet machine.
-Exit code: 0 all rows are there, 1 a run failed or rows are missing, 2 bad usage, 77 PyTorch, NumPy or the hosts are not
-there.
+Exit code: 0 all rows are there, 1 a run failed or rows are missing, 2 bad usage, 77 PyTorch, NumPy or the hosts are missing.
 """
 import itertools
 import json
@@ -46,6 +45,10 @@ MILESTONES = 15 / 30, 25 / 30
 RUN_SECONDS = 1800
 
 
+def config_of(model):
+    return ROOT / "configs" / f"cifar10_{model}.toml"
+
+
 def parse_arguments():
     parser = make_parser(__doc__)
     parser.add_argument("--parts", type=words, default=PARTS, help=",".join(PARTS))
@@ -68,11 +71,10 @@ def parse_arguments():
     parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--table", action="store_true", help="measure nothing")
     options = parser.parse_args()
-    unknown = [part for part in options.parts if part not in PARTS]
-    if unknown:
+    if unknown := [part for part in options.parts if part not in PARTS]:
         parser.error(f"--parts: no '{unknown[0]}': expected some of {', '.join(PARTS)}")
     for model in options.models:
-        if not (ROOT / "configs" / f"cifar10_{model}.toml").is_file():
+        if not config_of(model).is_file():
             parser.error(f"--models: no '{model}': there is no configs/cifar10_{model}.toml")
     if options.table and not options.json.is_file():
         parser.error(f"--json {options.json}: no such file")
@@ -155,7 +157,7 @@ class Bench:
     def ddp(self, job, methods):
         warmup, steps, window = self.steps(job)
         output = self.folder / "run" / "ddp.json"
-        command = [sys.executable, HERE / "ddp.py", "--config", self.config(job), "--hooks", ",".join(methods), "--batch",
+        command = [sys.executable, HERE / "ddp.py", "--config", config_of(job["model"]), "--hooks", ",".join(methods), "--batch",
                    self.options.batch, "--output", output, *(["--data", self.data] if self.data else []),
                    *(["--compile"] if job["compile"] else [])]
         if job["part"] == "accuracy":
@@ -172,7 +174,7 @@ class Bench:
     def dragonn(self, job):
         warmup, steps, window = self.steps(job)
         folder, counts = self.folder / "run" / "dragonn", self.folder / "run" / "sent"
-        command = [self.options.bin / "dragonn-train", self.config(job), "--output", folder, *sets(self.settings(job))]
+        command = [self.options.bin / "dragonn-train", config_of(job["model"]), "--output", folder, *sets(self.settings(job))]
         command += [] if job["rate"] else ["--workers", 1]
         if job["part"] == "throughput":
             command = [sys.executable, HERE / "interface_bytes.py", "--run", folder, "--from-step", warmup, "--to-step",
@@ -199,9 +201,6 @@ class Bench:
                 "data.test_limit": options.test_limit, "logging.every_steps": images // (options.hosts * options.batch)}
         warmup, steps, window = self.steps(job)
         return settings | {"train.max_steps": warmup + steps, "logging.every_steps": window, "train.eval_every_epochs": 0}
-
-    def config(self, job):
-        return ROOT / "configs" / f"cifar10_{job['model']}.toml"
 
     def sent(self, counts):
         """Bytes by a host's interface per step, mean over the hosts."""

@@ -5,9 +5,9 @@
     ddp.py --config configs/cifar10_resnet20.toml --hooks none --steps 20 --warmup 5                # one process alone
     netns_cluster.sh run 4 100mbit -- ddp.py --config ... --hooks plain,fp16,powersgd --epochs 8 --data DIR
 
-Model, batch, optimizer and schedule are those of dragonn's config; the model is built by scripts/pytorch_models.py and
-initialized as dragonn does. The ranks are those of mpirun. NumPy is needed, too. Hooks, one after the other: none (the
-model without DDP, one rank alone), plain, fp16 (fp16_compress_hook), powersgd (rank 1, error feedback, warm start).
+Model (of scripts/pytorch_models.py), batch, optimizer and schedule are those of dragonn's config; the ranks are those of mpirun.
+Hooks, one after the other: none (the model without DDP, one rank alone), plain, fp16 (fp16_compress_hook), powersgd (rank 1,
+error feedback, warm start).
 
 --steps: seconds of each step behind --warmup, and bytes that leave by the interface. --epochs: test accuracy after each
 epoch, and the training's seconds until then, evaluations left out. Without --data images are random.

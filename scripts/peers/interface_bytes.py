@@ -4,10 +4,9 @@
 
     interface_bytes.py --run DIR --from-step 5 --to-step 25 --output FILE -- dragonn-train CONFIG --output DIR ...
 
-Rank 0 writes the run's metrics.jsonl as the steps are done. This program watches that file on every host, and reads the
-interface's counter at the first line of --from-step or later and at the first of --to-step or later. Writes FILE.RANK:
-{"step": [first, last], "bytes": [at the first, at the last]}. Counted is all that the interface sends: payload, headers
-and acknowledgements. Ends with the exit code of the command.
+Watches the run's metrics.jsonl, and reads the interface's counter at the first line of --from-step or later and at the first of
+--to-step or later. Writes FILE.RANK: {"step": [first, last], "bytes": [at the first, at the last]}. Counted is all that the
+interface sends: payload, headers and acknowledgements. Ends with the exit code of the command.
 """
 import contextlib
 import json

@@ -105,9 +105,8 @@ def compute_lines(rows):
                  for name in dict.fromkeys((label(row), mode(row)) for row in rows))) + "\n"
     by_model = {model: speeds([row for row in rows if row["model"] == model]) for model in models}
     own, peer = LABELS["dragonn", "alone"], LABELS["ddp", "none"]
-    compared = [f"{found[own] / found[peer]:.2f} times ({model})" for model, found in by_model.items()
-                if own in found and peer in found]
-    if compared:
+    if compared := [f"{found[own] / found[peer]:.2f} times ({model})" for model, found in by_model.items()
+                    if own in found and peer in found]:
         yield (f"By computing alone, on one thread and without a network, dragonn is {' and '.join(compared)} as fast "
                "as PyTorch's fastest mode: what a table shows beyond that is the exchange.")
 
