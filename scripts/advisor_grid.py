@@ -112,8 +112,7 @@ class Runner:
         shutil.rmtree(output, ignore_errors=True)
         command = [self.options.bin.resolve() / "dragonn-train", self.config, "--output", output,
                    *sets(self.settings(p, dense, network, more))]
-        output_of([CLUSTER, "run", self.hosts, p["rate"], "--", *command] if self.hosts else
-                  [*command, "--workers", p["workers"]])
+        output_of([CLUSTER, "run", self.hosts, p["rate"], "--", *command] if self.hosts else [*command, "--workers", p["workers"]])
         return output
 
     def seconds_per_step(self, p, dense, more):
@@ -127,8 +126,7 @@ class Runner:
         """Of a run ahead: the machine's times, without the network; or zeros, where computing takes no time."""
         key = name_of({k: v for k, v in p.items() if k not in ("gbps", "latency_us", "rate")})
         if key not in self.profiles:
-            ahead = {**p, "gbps": 1, "latency_us": 100, "compute": "measured"}
-            ahead.pop("overlap", None)
+            ahead = {k: v for k, v in p.items() if k != "overlap"} | {"gbps": 1, "latency_us": 100, "compute": "measured"}
             # A network is given, so that the run asks for costs at all; hosts have wall times, whatever it is.
             measured = json.loads((self.run(ahead, False) / "profile.json").read_text())
             profile = {"version": 1, "profile": measured["profile"], "backward_seconds": measured["backward_seconds"]}
@@ -136,9 +134,8 @@ class Runner:
                 profile["backward_seconds"] = 0
                 for row in profile["profile"]:
                     row.update(dict.fromkeys(row.keys() & {"encode_seconds", "decode_seconds", "dense_seconds", "coding_seconds"}, 0))
-            path = self.folder / f"profile-{len(self.profiles)}.json"
-            path.write_text(json.dumps(profile))
-            self.profiles[key] = path
+            self.profiles[key] = self.folder / f"profile-{len(self.profiles)}.json"
+            self.profiles[key].write_text(json.dumps(profile))
         return self.profiles[key]
 
     def measure(self, p):

@@ -330,8 +330,7 @@ class Case:
     def damage(self):
         """Damages a file of the newest checkpoint of a run that was cut short, or DONE of it or of all."""
         start = time.monotonic()
-        steps = CHECKPOINT_EVERY * self.random.randint(2, 4)
-        self.run_to_end("local", ["--set", f"train.max_steps={steps}"])
+        self.run_to_end("local", ["--set", f"train.max_steps={CHECKPOINT_EVERY * self.random.randint(2, 4)}"])
         checkpoints = sorted((self.run_folder / "checkpoints").glob("step-*"))
         damaged = checkpoints[-1:]
         if self.kind == "damaged DONE":

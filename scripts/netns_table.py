@@ -30,18 +30,16 @@ class Measurement:
     """One cluster: so many hosts at one rate."""
 
     def __init__(self, arguments, hosts, rate):
-        self.bench = arguments.bin / "dragonn-bench"
-        self.numel, self.hosts, self.rate = arguments.numel, hosts, rate
+        self.bench, self.numel, self.hosts, self.rate = arguments.bin / "dragonn-bench", arguments.numel, hosts, rate
         self.on_hosts = [CLUSTER, "run", hosts, rate, "--", self.bench]
-
-    def network(self):
         row = bench_rows([*self.on_hosts, "network"])[-1]
-        return {"latency_us": row["fit_latency_us"], "gbps": row["fit_gbps"]}
+        self.network = {"latency_us": row["fit_latency_us"], "gbps": row["fit_gbps"]}
 
-    def rows(self, network, what):
+    def rows(self, what):
         """Rows of the exchanges that the options `what` name: measured, predicted and in whole."""
         options = ["collective", "--numel", self.numel, *what, *STEPS.get(what[1], [])]
-        virtual = ["--ranks", self.hosts, "--latency-us", network["latency_us"], "--gbps", network["gbps"], "--compute", "measured"]
+        virtual = ["--ranks", self.hosts, "--latency-us", self.network["latency_us"], "--gbps", self.network["gbps"],
+                   "--compute", "measured"]
         with_all = bench_rows([*self.on_hosts, *options, "--everything"])
         whole = {KEY(row): row for row in with_all}
         # Beside a dense exchange it is nothing how long ranks wait for each other to begin.
@@ -53,7 +51,7 @@ class Measurement:
             key = KEY(row)
             virtual_seconds = predicted[key]["seconds"] if is_predicted else None
             kept = ("collective", "algorithm", "sparsifier", "phase", "numel", "density", "steps", "seconds")
-            yield {"hosts": int(self.hosts), "rate": self.rate, **network, **{name: row[name] for name in kept},
+            yield {"hosts": int(self.hosts), "rate": self.rate, **self.network, **{name: row[name] for name in kept},
                    "seconds_virtual": virtual_seconds, "ratio": row["seconds"] / virtual_seconds if is_predicted else None,
                    "seconds_total": whole[key]["seconds_total"],
                    "bytes_sent_max": row["bytes_sent"]["max"], "messages_max": row["messages"]["max"]}
@@ -67,16 +65,16 @@ def measure(arguments, known):
     wanted = [["--collective", "dense", "--dense-algorithm", name, "--density", arguments.densities[0]] for name in arguments.dense]
     wanted += [["--collective", name, "--density", density] for density in arguments.densities for name in sparse]
     for hosts, rate in itertools.product(arguments.hosts, arguments.rates):
-        measurement, network = Measurement(arguments, hosts, rate), None
+        measurement = None
         for what in wanted:
             options = dict(zip(what[::2], what[1::2]))
             case = {"hosts": int(hosts), "rate": rate, "numel": int(arguments.numel), "collective": options["--collective"],
                     "algorithm": options.get("--dense-algorithm"), "density": float(options["--density"])}
             if not arguments.again and known.has(case):
                 continue
-            network = network or measurement.network()
+            measurement = measurement or Measurement(arguments, hosts, rate)
             print(f"{hosts} hosts, {rate}: {' '.join(what)}", file=sys.stderr)
-            rows = list(measurement.rows(network, what))
+            rows = list(measurement.rows(what))
             known[:] = [row for row in known if not case.items() <= row.items()]
             known.add(rows)
 

@@ -130,8 +130,7 @@ class Training:
 
     def batches(self, epoch):
         """This rank's part of a shuffled epoch, a batch at a time. The last, incomplete global batch is left out."""
-        generator = torch.Generator().manual_seed(100 * self.seed + epoch)
-        order = torch.randperm(len(self.images.labels), generator=generator)
+        order = torch.randperm(len(self.images.labels), generator=torch.Generator().manual_seed(100 * self.seed + epoch))
         for step in range(len(order) // (self.batch * self.world)):
             begin = (step * self.world + self.rank) * self.batch
             yield self.images.augmented_batch(order[begin : begin + self.batch], self.layout, self.generator)
