@@ -47,7 +47,6 @@ def tidy(since):
 
 
 def build(folder):
-    """Returns the dragonn-bench of the sources in a folder."""
     output_of(["bash", "-c", ". scripts/build.sh && build release dragonn-bench"], cwd=folder)
     return folder / "build" / "release" / "bin" / "dragonn-bench"
 

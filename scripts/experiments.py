@@ -257,7 +257,6 @@ class Sweep:
         return {"data.path": path} if path else {}
 
     def values_of(self, values):
-        """Yields the values of a list of the grid, with the components that "@KIND" stands for."""
         for value in values:
             is_kind = isinstance(value, str) and value.startswith("@")
             yield from registered(self.program("dragonn-train"), value[1:]) if is_kind else [value]
@@ -350,7 +349,6 @@ class Run:
         self.failure = self.recorded = None
 
     def word(self, key):
-        """Returns what a key adds to the run's name."""
         value = self.point[key]
         text = value if isinstance(value, str) else toml_text(value)
         if not isinstance(value, str) and key not in self.sweep.bare:
@@ -556,7 +554,6 @@ def groups_of(runs):
 
 
 def rows_text(groups, report, pages):
-    """Returns a Markdown table: a row for each group of seeds."""
     if not (names := sorted({group.metric for group in groups if group.metric})):
         return "No run is finished.\n"
     shares = ", %" if not set(names) & set(NO_SHARES) else ""
@@ -615,7 +612,6 @@ def pivot_text(groups):
 
 
 def failed_checks(groups, report):
-    """Returns what --check refuses."""
     return [f"{group.first.group} is not near {report['baseline']}: {group.verdict()}" for group in groups
             if "near" in group.first.variant and group.verdict() != "yes"] + [
                 f"{group.first.group} does not reach {report['least']}" for group in groups

@@ -69,7 +69,6 @@ class Step:
 
 
 def write_words(folder, count):
-    """Writes a text with so many different words."""
     text = "".join(f"w{i}" + ("\n" if i % 20 == 19 or i == count - 1 else " ") for i in range(count))
     for name in ("train.txt", "valid.txt"):
         (folder / name).write_text(text)
@@ -96,7 +95,6 @@ def parse_dry_run(text, resize):
 
 
 def rows_of(group):
-    """Yields the headlines of a group."""
     columns, rows, each = (group.pop(key, default) for key, default in (("columns", []), ("rows", [[]]), ("each", {})))
     for values in rows:
         row = group | dict(zip(columns, values)) | each
@@ -152,7 +150,6 @@ class Headlines:
         return flops / (self.given["devices"][setup["device"]]["tflops"] * 1e12 * setup["efficiency"])
 
     def memory_seconds(self, setup, moved):
-        """Returns the time in which the device moves so many bytes."""
         return moved / (self.given["devices"][setup["device"]]["memory_gbs"] * 1e9 * self.given["ours"]["memory_share"])
 
     def select_seconds(self, setup, selector, numel, whose, ranks):
@@ -389,7 +386,6 @@ def traffic_table(rows):
 
 
 def update(page, text):
-    """Replaces what is between the two marks of a page."""
     before, after = re.split(f"{MARKS[0]}.*{MARKS[1]}", page.read_text(), maxsplit=1, flags=re.DOTALL)
     page.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}")
 

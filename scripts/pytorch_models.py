@@ -267,7 +267,6 @@ class PreactivationBlock:
 
 
 def excited_block(model, name, inputs, unscaled, stride):
-    """Two filters; the shortcut has a convolution and batch norm if the shape changes."""
     outputs = model.add_branch(name, inputs, (unscaled, 3, 3, stride), (unscaled, 3, 3))
     inner, changes = [*model.branches[name], Excitation(model, f"{name}.excitation", outputs)], stride > 1 or inputs != outputs
     return Residual(inner, model.convolution(f"{name}.shortcut", inputs, outputs, 1, stride, bias=True) if changes else [])

@@ -118,7 +118,6 @@ def least_instructions(code, loads_at, start, is_end):
 
 
 def count(code, used, name, options):
-    """Returns the row of a kernel."""
     operations = {address: operation for address, (_, operation, _) in code.items()}
     loads = {address for address, operation in operations.items() if WIDE_LOAD.match(operation)}
     width = 4

@@ -127,7 +127,6 @@ class Bench:
         self.milestones = [round(share * options.epochs) for share in MILESTONES]
 
     def measure(self, rows):
-        """What was measured for each of a job's rows."""
         job, methods = rows[0], [row["method"] for row in rows]
         print(f"compare: round {job['round']}: {job['part']} {job['model']} {job['rate'] or ''} {job['side']} {','.join(methods)}"
               f"{' compiled' if job['compile'] else ''} {job['baseline'] or ''}", file=sys.stderr)
@@ -187,7 +186,6 @@ class Bench:
         return [{"step_seconds": windows, "sent_per_step": self.sent(counts) if job["part"] == "throughput" else 0.0}]
 
     def settings(self, job):
-        """What dragonn's config is changed to."""
         options, method = self.options, job["method"]
         settings = {"compression.method": "dense" if method == "alone" else method, "compression.bucket": "model",
                     "compression.density": options.density, "compression.density_schedule": "constant",
