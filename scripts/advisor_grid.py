@@ -202,7 +202,8 @@ def named_text(row):
 
 def markdown(rows):
     def cells(row):
-        method = ", ".join(filter(None, (row["method"], row.get("bucket"), "overlap" if row.get("overlap") else "", row.get("algorithm"))))
+        overlap = "overlap" if row.get("overlap") else ""
+        method = ", ".join(filter(None, (row["method"], row.get("bucket"), overlap, row.get("algorithm"))))
         verdict = "claims nothing" if row["advice"].get("uncertain") else \
             "right" if row["advice"]["faster"] == row["faster"] else \
             "within 10 %" if row["right"] else "**wrong**"

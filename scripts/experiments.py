@@ -414,7 +414,8 @@ class Rows:
         known = {(row["task"], row["run"], row["seed"]): row for row in reader}
         for run in runs:
             if row := known.get(self.key(run)):
-                run.recorded = {"metric": self.metric, "value": float(row[self.metric]), "bytes_per_step": float(row["bytes_per_step"])}
+                run.recorded = {"metric": self.metric, "value": float(row[self.metric]),
+                                "bytes_per_step": float(row["bytes_per_step"])}
 
     def key(self, run):
         return self.task, run.group, str(run.settings.get(SEED, keys_of(run.config).get(SEED, "")))

@@ -36,7 +36,8 @@ SETTINGS = ["seed=3", "model.hidden=[16]", "data.train_samples=240", "data.test_
             f"checkpoint.every_steps={CHECKPOINT_EVERY}", "checkpoint.keep=4", "logging.every_steps=5",
             f"comm.timeout_s={DEADLINE}", f"comm.start_timeout_s={DEADLINE}"]
 METHODS = {
-    **{name: [f"compression.method={name}"] for name in words("dense,topk,dgc,gtopk,oktopk,exdyna,cltk,dsa,index_union,signsgd,qsgd")},
+    **{name: [f"compression.method={name}"]
+       for name in words("dense,topk,dgc,gtopk,oktopk,exdyna,cltk,dsa,index_union,signsgd,qsgd")},
     "dgc_overlap": ["compression.method=dgc", "compression.bucket=tensor", "compression.overlap=true"],
     "topk_rice": ["compression.method=topk", "compression.codec.values=int8"],
 }

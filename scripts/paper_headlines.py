@@ -111,7 +111,8 @@ def read_assumptions(path):
     for model in given["models"].values():
         if "image" in model:
             side, classes = model["image"]
-            model["set"] = [*model.get("set", []), f"data.height={side}", f"data.width={side}", "data.channels=3", f"data.classes={classes}"]
+            model["set"] = [*model.get("set", []), f"data.height={side}", f"data.width={side}", "data.channels=3",
+                            f"data.classes={classes}"]
     return given
 
 

@@ -53,7 +53,8 @@ set_run() {
     "compression.method=$1" "device=${DEVICE:-cuda}" compression.bucket=model compression.include_vectors=no
     checkpoint.every_epochs=1 checkpoint.keep=1 ${OVERRIDES:-})
   folder=$output/$1-seed$seed
-  command=(bin/dragonn-train configs/cifar10_resnet20.toml --output "$folder" --resume auto --workers "$workers" "${settings[@]/#/--set=}")
+  command=(bin/dragonn-train configs/cifar10_resnet20.toml --output "$folder" --resume auto --workers "$workers"
+    "${settings[@]/#/--set=}")
 }
 
 # error_of FOLDER: the error that ended the run, if one did: then it is the log's last line.
