@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-} in
-  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
+  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/api_reference.sh && exit 0 ;;
 esac
 command -v doxygen >/dev/null || { echo "skipped: doxygen is missing (scripts/install_deps.sh tools)"; exit 77; }
 export DRAGONN_API_FOLDER=${1:-build/api}

@@ -12,32 +12,24 @@ BIN=${1:-build/release/bin}
 FIGURES=${FIGURES:-gtopk oktopk bound}
 mkdir -p runs/collectives
 
-# collective NAME ARGUMENT...: rows to runs/collectives/NAME.json.
-collective() {
-  local name=$1
-  shift
-  "$BIN/dragonn-bench" collective "$@" --json "runs/collectives/$name.json"
-}
-
 for figure in $FIGURES; do
   case $figure in
     gtopk)
-      collective gtopk --collective dense,allgather,gtopk --ranks 4,8,16,32,64 --numel 25000000 --density 0.001 \
-        --network 1gbe --payload-only --svg docs/images/collective-gtopk.svg \
-        --title "100 MB, density 0.001, 1 Gbit/s Ethernet"
+      options=(--collective dense,allgather,gtopk --ranks 4,8,16,32,64 --numel 25000000 --density 0.001 --network 1gbe
+        --payload-only --svg docs/images/collective-gtopk.svg --title "100 MB, density 0.001, 1 Gbit/s Ethernet")
       ;;
     oktopk)
-      collective oktopk --collective dense,allgather,dsa,oktopk \
-        --ranks 32,64,128,256 --numel 133547324 --density 0.01 --latency-us 1.5 --gbps 80 --payload-only \
-        --svg docs/images/collective-oktopk.svg --title "133.5 M elements, density 0.01, 1.5 us, 80 Gbit/s"
+      options=(--collective dense,allgather,dsa,oktopk --ranks 32,64,128,256 --numel 133547324 --density 0.01 --latency-us 1.5
+        --gbps 80 --payload-only --svg docs/images/collective-oktopk.svg
+        --title "133.5 M elements, density 0.01, 1.5 us, 80 Gbit/s")
       ;;
     bound)
-      collective bound --collective oktopk --ranks 2,4,8,16,32,64 --numel 262144 --density 0.01 --network 10gbe \
-        --warmup 320 --steps 96
+      options=(--collective oktopk --ranks 2,4,8,16,32,64 --numel 262144 --density 0.01 --network 10gbe --warmup 320 --steps 96)
       ;;
     *)
       echo "collective_figures.sh: no figure '$figure'; valid: gtopk oktopk bound" >&2
       exit 2
       ;;
   esac
+  "$BIN/dragonn-bench" collective "${options[@]}" --json "runs/collectives/$figure.json"
 done

@@ -9,12 +9,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-usage() { awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/repeat_tests.sh; }
-
-case ${1:-} in -h | --help) usage && exit 0 ;; esac
 if [[ $# -lt 1 || $# -gt 2 || ! $1 =~ ^[1-9][0-9]{0,3}$ ]]; then
-  usage >&2
-  exit 2
+  awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/repeat_tests.sh
+  [[ ${1:-} =~ ^(-h|--help)$ ]] && exit 0 || exit 2
 fi
 readonly runs=$1 regex=${2:-'^(comm/.*|comm_mpi_(fails|times).*|exchange/.*|trainer/.*|netns|program_(failure|four_workers|mpi|resume|tcp))$'}
 readonly preset=${PRESET:-release}
@@ -22,17 +19,9 @@ readonly output=build/$preset/repeat_tests
 
 busy=()
 stop_busy() {
-  [ ${#busy[@]} -gt 0 ] || return 0
   kill "${busy[@]}" 2>/dev/null || true
   wait "${busy[@]}" 2>/dev/null || true
   busy=()
-}
-start_busy() {
-  local processor
-  for ((processor = $(nproc); processor > 0; --processor)); do
-    (while :; do :; done) &
-    busy+=($!)
-  done
 }
 trap stop_busy EXIT
 trap 'exit 130' INT TERM
@@ -41,7 +30,13 @@ mkdir -p "$output"
 passed=0 failed=0
 for ((run = 1; run <= runs; ++run)); do
   log=$output/$run.txt beside=""
-  ((run % 2)) || { start_busy && beside=", busy"; }
+  if ((run % 2 == 0)); then
+    beside=", busy"
+    for ((processor = $(nproc); processor > 0; --processor)); do
+      (while :; do :; done) &
+      busy+=($!)
+    done
+  fi
   if ctest --preset "$preset" --tests-regex "$regex" --no-tests=error --output-on-failure </dev/null >"$log" 2>&1; then
     verdict=passed
     passed=$((passed + 1))
