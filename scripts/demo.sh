@@ -18,8 +18,8 @@ case ${1:-} in
 esac
 
 # Sized for some minutes on 2 cores, the build included.
-readonly train_samples=${DEMO_TRAIN_SAMPLES:-4096} test_samples=${DEMO_TEST_SAMPLES:-1000} epochs=${DEMO_EPOCHS:-10}
-readonly workers=${DEMO_WORKERS:-4} gbps=${DEMO_GBPS:-0.1} latency_us=${DEMO_LATENCY_US:-100}
+readonly train_samples=${DEMO_TRAIN_SAMPLES:-4096} test_samples=${DEMO_TEST_SAMPLES:-1000} epochs=${DEMO_EPOCHS:-10} \
+  workers=${DEMO_WORKERS:-4} gbps=${DEMO_GBPS:-0.1} latency_us=${DEMO_LATENCY_US:-100}
 read -ra methods <<<"${DEMO_METHODS:-dense topk gtopk oktopk dragonn}"
 readonly output=runs/demo fashion_mnist=/usr/share/datasets/fashion-mnist
 
