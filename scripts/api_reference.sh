@@ -7,7 +7,6 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 [[ ! ${1:-} =~ ^(-h|--help)$ ]] || exec awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/api_reference.sh
 command -v doxygen >/dev/null || { echo "skipped: doxygen is missing (scripts/install_deps.sh tools)"; exit 77; }
-export DRAGONN_API_FOLDER=${1:-build/api}
-mkdir -p "$DRAGONN_API_FOLDER"
+export DRAGONN_API_FOLDER=${1:-build/api} && mkdir -p "$DRAGONN_API_FOLDER"
 doxygen docs/Doxyfile
 echo "wrote $DRAGONN_API_FOLDER/html/index.html"

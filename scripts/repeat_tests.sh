@@ -4,8 +4,7 @@
 # on how fast or how idle a machine is shows there. Programs must have been built (scripts/test.sh).
 # Usage: scripts/repeat_tests.sh N [REGEX]     REGEX: of CTest's names; if not given, the tests of failures, deadlines and time
 # Environment: PRESET (release).
-# The last line is "N passed, N failed", counted in runs; ends with 1 if any failed. What a run printed is in
-# build/PRESET/repeat_tests/.
+# The last line is "N passed, N failed", in runs; ends with 1 if any failed. Output: build/PRESET/repeat_tests/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

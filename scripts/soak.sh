@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-steps=100000 workers=64 output=runs/soak
+steps=100000 workers=64 output=runs/soak bin=${DRAGONN_BIN:-build/release/bin}
 while [ $# -gt 0 ]; do
   case $1 in
     --steps) steps=${2:?} && shift ;;
@@ -19,7 +19,6 @@ while [ $# -gt 0 ]; do
   shift
 done
 ((workers <= 64)) || { echo "soak.sh: --workers $workers: expected at most 64" >&2 && exit 2; }
-bin=${DRAGONN_BIN:-build/release/bin}
 mkdir -p "$output"
 
 settings=(model.hidden=[8] "data.train_samples=$((workers * 64))" data.test_samples=64 data.height=4 data.width=4 data.channels=1
