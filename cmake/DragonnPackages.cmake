@@ -25,8 +25,9 @@ set(CPACK_DEBIAN_DEV_PACKAGE_NAME dragonn-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS ON)  # of shared libraries, where there are some
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 # The libraries that the build uses, as scripts/install_deps.sh names them.
-file(STRINGS "${PROJECT_SOURCE_DIR}/scripts/install_deps.sh" DEV_PACKAGES REGEX "^[a-z0-9.+-]+-dev +")
-list(TRANSFORM DEV_PACKAGES REPLACE " .*" "")
+file(READ "${PROJECT_SOURCE_DIR}/scripts/install_deps.sh" DEV_PACKAGES)
+string(REGEX MATCHALL "[a-z0-9.+-]+-dev=" DEV_PACKAGES "${DEV_PACKAGES}")
+list(TRANSFORM DEV_PACKAGES REPLACE "=" "")
 list(FILTER DEV_PACKAGES EXCLUDE REGEX "^(libcli11|doctest|libomp|libfuzzer)")
 list(JOIN DEV_PACKAGES ", " DEV_PACKAGES)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "cmake (>= 3.24), pkg-config, ${DEV_PACKAGES}")

@@ -15,16 +15,15 @@ Points that the output has already are not run again. Exit code 1 if an advice i
 or if some setting is faster by more than 10 % than all that the advice names with a time. An advice that says that it
 depends on the entries which the method will select claims nothing.
 """
-import argparse
 import json
+import math
 import pathlib
 import re
 import shutil
 import statistics
-import sys
 import tempfile
 
-from runs import BIN, CLUSTER, metrics, output_of, read_rows, sets, table, write_rows
+from runs import BIN, CLUSTER, Rows, make_parser, metrics, output_of, run_main, sets, table, words
 
 # Below this difference of the two times no advice is wrong.
 TOLERANCE = 0.10
@@ -49,9 +48,9 @@ QUANTIZERS = ["qsgd", "signsgd"]
 ALGORITHMS = ["ring", "rabenseifner", "native"]
 
 
-def point(model, method, gbps, latency_us, compute="zero", density=0.01, workers=4, **more):
-    return {"model": model, "method": method, "gbps": gbps, "latency_us": latency_us, "compute": compute,
-            "density": density, "workers": workers, **more}
+def point(model, method, gbps, latency_us, **more):
+    return {"model": model, "method": method, "gbps": gbps, "latency_us": latency_us, "compute": "zero", "density": 0.01,
+            "workers": 4} | more
 
 
 def grid_of(name):
@@ -63,32 +62,23 @@ def grid_of(name):
     for method in METHODS:
         for model in MODELS:
             networks = [(0.01, 10), (0.01, 50000), (0.1, 500), (1, 50), (1, 5000), (10, 10), (100, 10), (100, 1000)]
-            if model == "mlp_large":
-                networks = networks[::2]
-            points += [point(model, method, gbps, latency) for gbps, latency in networks]
-    for method in METHODS:
-        for gbps, latency in [(0.1, 500), (0.889, 436), (1, 50), (10, 50)]:
-            points.append(point("resnet20", method, gbps, latency, "measured"))
-    for overlap in (False, True):
-        for gbps, latency in [(0.05, 100), (0.889, 436), (10, 50)]:
-            points.append(point("resnet20", "dragonn", gbps, latency, "measured", overlap=overlap, bucket="tensor",
-                                batch=32))
-    for density in (0.001, 0.1):
-        for gbps in (0.1, 10):
-            points.append(point("resnet20", "topk", gbps, 100, density=density, workers=8))
+            points += [point(model, method, *network) for network in networks[:: 2 if model == "mlp_large" else 1]]
+    points += [point("resnet20", method, *network, compute="measured") for method in METHODS
+               for network in [(0.1, 500), (0.889, 436), (1, 50), (10, 50)]]
+    points += [point("resnet20", "dragonn", *network, compute="measured", overlap=overlap, bucket="tensor", batch=32)
+               for overlap in (False, True) for network in [(0.05, 100), (0.889, 436), (10, 50)]]
+    points += [point("resnet20", "topk", gbps, 100, density=density, workers=8) for density in (0.001, 0.1) for gbps in (0.1, 10)]
     # Latencies at which the number of messages decides.
     for workers in (6, 12, 24):
         for latency in (9000, 60000):
-            points += [point("mlp", "topk", 4.5, latency, workers=workers, bucket=bucket)
-                       for bucket in ("tensor", "model")]
-            points.append(point("mlp", "qsgd", 4.5, latency, workers=workers))
-            points.append(point("mlp", "topk", 4.5, latency, workers=workers, bucket="tensor",
-                                algorithm="rabenseifner"))
-    points.append(point("resnet20", "topk", 4.5, 9000, workers=6, bucket="tensor"))
-    points.append(point("resnet20", "topk", 4.5, 60000, workers=12, bucket="tensor"))
-    points.append(point("resnet20", "topk", 1, 50, workers=6, bucket="tensor", fusion=0))
+            points += [point("mlp", "topk", 4.5, latency, workers=workers, bucket=bucket) for bucket in ("tensor", "model")]
+            points += [point("mlp", "qsgd", 4.5, latency, workers=workers),
+                       point("mlp", "topk", 4.5, latency, workers=workers, bucket="tensor", algorithm="rabenseifner")]
+    points += [point("resnet20", "topk", 4.5, 9000, workers=6, bucket="tensor"),
+               point("resnet20", "topk", 4.5, 60000, workers=12, bucket="tensor"),
+               point("resnet20", "topk", 1, 50, workers=6, bucket="tensor", fusion=0)]
     for workers in (6, 12):
-        points += [point("mlp", method, 0.035, 100, workers=workers) for method in ("qsgd", "signsgd")]
+        points += [point("mlp", method, 0.035, 100, workers=workers) for method in QUANTIZERS]
         points += [point("mlp", method, *network, workers=workers)
                    for method in THRESHOLD_METHODS for network in ((0.035, 100), (4.5, 9000))]
     return points
@@ -100,46 +90,33 @@ def name_of(p):
 
 class Runner:
     def __init__(self, options, folder):
-        self.train = str(pathlib.Path(options.bin).resolve() / "dragonn-train")
-        self.folder = folder
-        self.hosts = options.hosts
-        self.steps = options.steps
-        self.is_small = options.grid == "small"
-        self.profiles = {}
-
-    def length(self, p, dense):
-        return self.steps if dense or p["method"] not in PERIODS else 3 * PERIODS[p["method"]] + 1
+        self.options, self.hosts, self.folder, self.profiles = options, options.hosts, folder, {}
+        self.config = folder / "empty.toml"
+        self.config.touch()
 
     def settings(self, p, dense, network, more):
-        settings = COMMON + MODELS[p["model"]] + [f"train.max_steps={self.length(p, dense)}"]
-        if "batch" in p:
-            settings.append(f"train.batch_size={p['batch']}")
+        steps = self.options.steps if dense or p["method"] not in PERIODS else 3 * PERIODS[p["method"]] + 1
+        keys = {"batch": "train.batch_size", "algorithm": "comm.dense_algorithm"}
         if network:
-            settings += ["network.model=alpha-beta", f"network.gbps={p['gbps']}",
-                         f"network.latency_us={p['latency_us']}", f"network.compute={p['compute']}"]
-        if "algorithm" in p:
-            settings.append(f"comm.dense_algorithm={p['algorithm']}")
-        if dense:
-            # As DDP: beside backward, where a bucket ends before the first layer.
-            return settings + ["compression.method=dense", "compression.overlap=true"] + more
-        settings += [f"compression.method={p['method']}", f"compression.density={p['density']}"]
-        keys = {"overlap": "overlap", "bucket": "bucket", "fusion": "fusion_mib"}
-        settings += [f"compression.{key}={str(p[name]).lower()}" for name, key in keys.items() if name in p]
-        return settings + more
+            keys |= {name: f"network.{name}" for name in ("gbps", "latency_us", "compute")}
+        if not dense:
+            keys |= {name: f"compression.{name}" for name in ("method", "density", "overlap", "bucket")}
+            keys |= {"fusion": "compression.fusion_mib"}
+        # Dense as DDP: beside backward, where a bucket ends before the first layer.
+        return [*COMMON, *MODELS[p["model"]], f"train.max_steps={steps}", *(["network.model=alpha-beta"] if network else []),
+                *(["compression.method=dense", "compression.overlap=true"] if dense else []),
+                *(f"{key}={str(p[name]).lower()}" for name, key in keys.items() if name in p), *more]
 
-    def run(self, p, dense, network=True, profile=None, more=()):
+    def run(self, p, dense, network=True, more=()):
         output = self.folder / "run"
         shutil.rmtree(output, ignore_errors=True)
-        (self.folder / "empty.toml").touch()
-        command = [self.train, str(self.folder / "empty.toml"), "--output", str(output)]
-        if not self.hosts:
-            command += ["--workers", str(p["workers"])]
-        command += sets(self.settings(p, dense, network, list(more)) + ([f"compression.profile={profile}"] if profile else []))
-        output_of([CLUSTER, "run", self.hosts, p["rate"], "--", *command] if self.hosts else command)
+        command = [self.options.bin.resolve() / "dragonn-train", self.config, "--output", output,
+                   *sets(self.settings(p, dense, network, more))]
+        output_of([CLUSTER, "run", self.hosts, p["rate"], "--", *command] if self.hosts else [*command, "--workers", p["workers"]])
         return output
 
-    def seconds_per_step(self, output):
-        times = [line["time"] for line in metrics(output, "step")]
+    def seconds_per_step(self, p, dense, more):
+        times = [line["time"] for line in metrics(self.run(p, dense, not self.hosts, more), "step")]
         for period in PERIODS.values():
             if len(times) == 3 * period + 1:
                 return (times[-1] - times[-1 - period]) / period
@@ -149,92 +126,61 @@ class Runner:
         """Of a run ahead: the machine's times, without the network; or zeros, where computing takes no time."""
         key = name_of({k: v for k, v in p.items() if k not in ("gbps", "latency_us", "rate")})
         if key not in self.profiles:
-            ahead = {**p, "gbps": 1, "latency_us": 100, "compute": "measured"}
-            ahead.pop("overlap", None)
+            ahead = {k: v for k, v in p.items() if k != "overlap"} | {"gbps": 1, "latency_us": 100, "compute": "measured"}
             # A network is given, so that the run asks for costs at all; hosts have wall times, whatever it is.
             measured = json.loads((self.run(ahead, False) / "profile.json").read_text())
             profile = {"version": 1, "profile": measured["profile"], "backward_seconds": measured["backward_seconds"]}
             if p["compute"] == "zero":
                 profile["backward_seconds"] = 0
                 for row in profile["profile"]:
-                    row.update(encode_seconds=0, decode_seconds=0, dense_seconds=0)
-                    if "coding_seconds" in row:
-                        row["coding_seconds"] = 0
-            path = self.folder / f"profile-{len(self.profiles)}.json"
-            path.write_text(json.dumps(profile))
-            self.profiles[key] = path
+                    row.update(dict.fromkeys(row.keys() & {"encode_seconds", "decode_seconds", "dense_seconds", "coding_seconds"}, 0))
+            self.profiles[key] = self.folder / f"profile-{len(self.profiles)}.json"
+            self.profiles[key].write_text(json.dumps(profile))
         return self.profiles[key]
 
     def measure(self, p):
-        profile = self.profile(p)
-        network = not self.hosts
-        own = p.get("algorithm", "ring")
-        algorithms = [a for a in ALGORITHMS if a != "native" or not self.hosts]  # under MPI native is MPI's own
-        denses = {a: self.seconds_per_step(self.run(p, True, network, more=[f"comm.dense_algorithm={a}"]))
-                  for a in algorithms}
-        dense = min(denses.values())
-        output = self.run(p, False, network, profile)
-        sparse = self.seconds_per_step(output)
-        decided = json.loads((output / "profile.json").read_text())
+        profile, algorithms = self.profile(p), ALGORITHMS[:-1] if self.hosts else ALGORITHMS  # under MPI native is MPI's own
+        denses = {a: self.seconds_per_step(p, True, [f"comm.dense_algorithm={a}"]) for a in algorithms}
+        dense, sparse = min(denses.values()), self.seconds_per_step(p, False, [f"compression.profile={profile}"])
+        decided = json.loads((self.folder / "run" / "profile.json").read_text())
         advice = decided["advice"]
-        faster = "sparse" if sparse < dense else "dense"
-        difference = abs(sparse - dense) / min(sparse, dense)
+        faster, difference = "sparse" if sparse < dense else "dense", abs(sparse - dense) / min(sparse, dense)
         uncertain = advice.get("uncertain", False)
         row = {**p, "dense_seconds": dense, "dense_algorithms": denses, "sparse_seconds": sparse, "faster": faster,
                "difference": difference, "advice": advice,
                "right": advice["faster"] == faster or difference <= TOLERANCE or uncertain}
         # In the small grid only where the bucket is a part of the question: each setting is one more run.
-        if p["compute"] == "zero" and (not self.is_small or "bucket" in p):
-            named = {"sparse": sparse, "dense": denses[next(iter(values_of(advice.get("dense_setting", ""))), own)],
-                     "remedy": None}
-            others = {setting: self.seconds_per_step(self.run(p, False, network, more=setting.split()))
-                      for setting in self.alternatives(p)}
+        if p["compute"] == "zero" and (self.options.grid != "small" or "bucket" in p):
+            algorithm = p.get("algorithm", "ring")
+            if "dense_setting" in advice:
+                algorithm = settings_of(advice["dense_setting"])[0].partition("=")[2]
+            named = {"sparse": sparse, "dense": denses[algorithm]}
+            others = {setting: self.seconds_per_step(p, False, setting.split()) for setting in self.alternatives(p)}
             if "remedy" in advice:
-                settings = remedy_settings(advice["remedy"])
-                named["remedy"] = self.seconds_per_step(self.run(p, False, network, more=settings))
-                others[" ".join(settings)] = named["remedy"]
-            times = {"sparse": advice["sparse_seconds"], "dense": advice["dense_seconds"],
-                     "remedy": advice.get("remedy_seconds", float("inf"))}
-            best = min(times, key=times.get)
+                settings = settings_of(advice["remedy"])
+                others[" ".join(settings)] = named["remedy"] = self.seconds_per_step(p, False, settings)
+            best = min(named, key=lambda name: advice.get(f"{name}_seconds", math.inf))
             others.update({f"dense {algorithm}": seconds for algorithm, seconds in denses.items()}, sparse=sparse)
             fastest = min(others, key=others.get)
-            least = min(seconds for seconds in named.values() if seconds is not None)
             row.update(settings=others, named=best, named_seconds=named[best], fastest=fastest,
-                       missed=not uncertain and least > (1 + TOLERANCE) * others[fastest])
-        if self.hosts:
-            row["measured_network"] = decided["network"]
-        return row
+                       missed=not uncertain and min(named.values()) > (1 + TOLERANCE) * others[fastest])
+        return row | ({"measured_network": decided["network"]} if self.hosts else {})
 
     def alternatives(self, p):
         """The settings that the advice knows, besides those of the point; without overlap, which no time is gained by."""
-        others = []
-        quantizes = p["method"] in QUANTIZERS
         for bucket in ("tensor", "model"):
             for vectors in ("yes", "no"):
                 base = f"compression.bucket={bucket} compression.include_vectors={vectors} compression.fusion_mib=25"
-                others.append(base)
-                if not quantizes:
-                    others.append(f"{base} compression.codec.indices=smallest")
+                yield base
+                if p["method"] not in QUANTIZERS:
+                    yield f"{base} compression.codec.indices=smallest"
                 if vectors == "no":
-                    others += [f"{base} comm.dense_algorithm={a}" for a in ALGORITHMS[1:]]
-        return others
+                    yield from (f"{base} comm.dense_algorithm={a}" for a in ALGORITHMS[1:])
 
 
-def values_of(settings):
-    """['rabenseifner'] of 'comm.dense_algorithm = "rabenseifner"'."""
-    return [value.strip('"') for _, value in re.findall(r'([\w.]+) = ("[^"]*"|[^,]+)', settings)]
-
-
-def remedy_settings(settings):
+def settings_of(text):
     """['a=b', 'c=d'] of 'a = "b", c = d'."""
-    keys = [key for key, _ in re.findall(r'([\w.]+) = ("[^"]*"|[^,]+)', settings)]
-    return [f"{key}={value}" for key, value in zip(keys, values_of(settings))]
-
-
-def points_of_hosts(options):
-    return [{"model": model, "method": method, "rate": rate, "compute": "measured", "density": 0.01,
-             "workers": options.hosts}
-            for rate in options.rates.split(",") for model in ("mlp", "resnet20") for method in ("topk",)]
+    return [key + "=" + value.strip('"') for key, value in re.findall(r'([\w.]+) = ("[^"]*"|[^,]+)', text)]
 
 
 def network_of(row):
@@ -254,14 +200,10 @@ def named_text(row):
     return f"{what}: {row['named_seconds'] * 1e3:.4g} ms"
 
 
-def best_text(row):
-    return f"{row['settings'][row['fastest']] * 1e3:.4g} ms" if "fastest" in row else ""
-
-
 def markdown(rows):
     def cells(row):
-        method = row["method"] + (f", {row['bucket']}" if "bucket" in row else "") + \
-            (", overlap" if row.get("overlap") else "") + (f", {row['algorithm']}" if "algorithm" in row else "")
+        overlap = "overlap" if row.get("overlap") else ""
+        method = ", ".join(filter(None, (row["method"], row.get("bucket"), overlap, row.get("algorithm"))))
         verdict = "claims nothing" if row["advice"].get("uncertain") else \
             "right" if row["advice"]["faster"] == row["faster"] else \
             "within 10 %" if row["right"] else "**wrong**"
@@ -269,39 +211,37 @@ def markdown(rows):
             verdict += f", **misses {row['fastest']}**"
         return [row["model"], method, row["workers"], f"{row['density']:g}", row["compute"], network_of(row),
                 f"{row['dense_seconds'] * 1e3:.4g}", f"{row['sparse_seconds'] * 1e3:.4g}", row["faster"], row["advice"]["faster"],
-                named_text(row), best_text(row), verdict]
+                named_text(row), f"{row['settings'][row['fastest']] * 1e3:.4g} ms" if "fastest" in row else "", verdict]
 
     return table(["model", "method", "workers", "density", "compute", "network", "dense ms", "sparse ms", "faster", "advice",
                   "named as best", "best of all", ""], map(cells, rows)) + "\n"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default=BIN)
+    parser = make_parser(__doc__)
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--output", required=True, type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path)
     parser.add_argument("--grid", choices=["small", "full"], default="full")
     parser.add_argument("--hosts", type=int, default=0)
-    parser.add_argument("--rates", default="10mbit,100mbit,1gbit")
+    parser.add_argument("--rates", type=words, default=["10mbit", "100mbit", "1gbit"])
     parser.add_argument("--steps", type=int, default=6)
     options = parser.parse_args()
-    points = points_of_hosts(options) if options.hosts else grid_of(options.grid)
-    rows = read_rows(options.output)
-    done = {name_of({k: v for k, v in row.items() if k in p}) for row in rows for p in points if
-            all(row.get(k) == v for k, v in p.items())}
+    points = grid_of(options.grid) if not options.hosts else [
+        {"model": model, "method": "topk", "rate": rate, "compute": "measured", "density": 0.01, "workers": options.hosts}
+        for rate in options.rates for model in ("mlp", "resnet20")]
+    rows = Rows(options.output)
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(options, pathlib.Path(folder))
         for number, p in enumerate(points, 1):
-            if name_of(p) in done:
+            if rows.has(p):
                 continue
-            rows.append(runner.measure(p))
-            write_rows(options.output, rows)
-            print(f"{number}/{len(points)} {name_of(p)}: dense {rows[-1]['dense_seconds'] * 1e3:.4g} ms, sparse "
-                  f"{rows[-1]['sparse_seconds'] * 1e3:.4g} ms, advice {rows[-1]['advice']['faster']}"
-                  f"{'' if rows[-1]['right'] else ' WRONG'}"
-                  f"{' MISSES ' + rows[-1]['fastest'] if rows[-1].get('missed') else ''}", flush=True)
-    wrong = sum(not row["right"] for row in rows)
-    missed = sum(row.get("missed", False) for row in rows)
+            row = runner.measure(p)
+            rows.add([row])
+            print(f"{number}/{len(points)} {name_of(p)}: dense {row['dense_seconds'] * 1e3:.4g} ms, sparse "
+                  f"{row['sparse_seconds'] * 1e3:.4g} ms, advice {row['advice']['faster']}{'' if row['right'] else ' WRONG'}"
+                  f"{' MISSES ' + row['fastest'] if row.get('missed') else ''}", flush=True)
+    wrong, missed = sum(not row["right"] for row in rows), sum(row.get("missed", False) for row in rows)
     uncertain = sum(row["advice"].get("uncertain", False) for row in rows)
     clear = sum(row["difference"] > TOLERANCE for row in rows)
     print(f"{len(rows)} points, {clear} with a difference above 10 %, {uncertain} where nothing is claimed; {wrong} advices "
@@ -312,7 +252,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except RuntimeError as error:
-        sys.exit(f"advisor_grid: {error}")
+    run_main(main)

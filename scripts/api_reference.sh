@@ -5,11 +5,8 @@
 # Usage: scripts/api_reference.sh [FOLDER]     FOLDER: build/api if not given
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-case ${1:-} in
-  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
-esac
+[[ ! ${1:-} =~ ^(-h|--help)$ ]] || exec awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/api_reference.sh
 command -v doxygen >/dev/null || { echo "skipped: doxygen is missing (scripts/install_deps.sh tools)"; exit 77; }
-export DRAGONN_API_FOLDER=${1:-build/api}
-mkdir -p "$DRAGONN_API_FOLDER"
+export DRAGONN_API_FOLDER=${1:-build/api} && mkdir -p "$DRAGONN_API_FOLDER"
 doxygen docs/Doxyfile
 echo "wrote $DRAGONN_API_FOLDER/html/index.html"

@@ -8,16 +8,15 @@
 Builds each dumped model in PyTorch (scripts/pytorch_models.py) with the dumped parameters, runs forward and backward on the
 dumped batch, and compares the loss, the logits and every gradient. Dropout must be 0.
 
-The reference is float64. An array agrees if it is as close to the reference as float32 allows, within a factor: float32
-is known by PyTorch's own float32 run, and by what the reference changes by when its inputs, unless they are tokens, change
-by about 2e-6. Both matter: in float32 an activation next to zero may fall on the other side of its ReLU, which changes
-gradients by more than rounding, and a single run need not meet that case.
+The reference is float64. An array agrees if it is as close to it as float32 allows, within a factor: that is known by PyTorch's
+own float32 run, and by what the reference changes by when its inputs, unless they are tokens, change by about 2e-6: an activation
+next to zero may fall on the other side of its ReLU, which changes gradients by more than rounding.
 
 Exit code: 0 all agree, 1 something differs, 2 bad usage or a damaged dump, 77 PyTorch is not installed.
 """
-import argparse
 import ast
 import copy
+import functools
 import json
 import pathlib
 import sys
@@ -31,6 +30,7 @@ try:
 
     import pytorch_models
     from pytorch_models import to_pytorch
+    from runs import make_parser, run_main
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)
@@ -45,17 +45,14 @@ class Dump:
     """The files of one step."""
 
     def __init__(self, folder):
-        self.folder = folder
-        self.description = json.loads((folder / "model.json").read_text())
-        self.arrays = {}
+        self.folder, self.description = folder, json.loads((folder / "model.json").read_text())
 
     def load(self, name):
         """An array in the dump's layout."""
-        if name not in self.arrays:
-            self.arrays[name] = read_npy(self.folder / f"{name}.npy")
-        return self.arrays[name]
+        return read_npy(self.folder / f"{name}.npy")
 
 
+@functools.cache
 def read_npy(path):
     """A tensor from a file in NumPy's format 1.0: float32 or int32, in C order."""
     content = bytearray(path.read_bytes())
@@ -77,9 +74,8 @@ def build(dump):
         raise ValueError(f"dropout = {description['settings']['dropout']}: drawn anew by each program; expected 0")
     model = pytorch_models.build(description).double()
     parameters = pytorch_models.named_parameters(model)
-    names = set(description["parameters"])
-    if names != parameters.keys():
-        raise ValueError(f"parameters {sorted(names ^ parameters.keys())} are in one of both models alone")
+    if names := set(description["parameters"]) ^ parameters.keys():
+        raise ValueError(f"parameters {sorted(names)} are in one of both models alone")
     with torch.no_grad():
         for name, parameter in parameters.items():
             value = to_pytorch(dump.load(f"parameter.{name}"))
@@ -104,25 +100,18 @@ def run(dump, model, dtype=torch.float64, noise=None):
     loss, logits = model.loss(inputs, dump.load("labels").long())[:2]
     loss.backward()
     results = {"loss": loss.detach(), "logits": logits.detach()}
-    gradients = pytorch_models.named_parameters(model)
-    results.update({f"gradient.{name}": parameter.grad for name, parameter in gradients.items()})
+    results.update({f"gradient.{name}": value.grad for name, value in pytorch_models.named_parameters(model).items()})
     return {name: value.double() for name, value in results.items()}
 
 
-def relative_error(value, reference):
-    """In norm. A bias in front of a batch norm has the gradient 0, and what is computed is rounding: absolute then."""
-    norm = float(reference.norm())
-    return float((value - reference).norm()) / (norm if norm > 1e-9 else 1.0)
-
-
 def errors(arrays, reference):
-    """The relative error of every array."""
-    return {name: relative_error(arrays[name], expected) for name, expected in reference.items()}
+    """The relative error of every array, in norm. A bias in front of a batch norm has the gradient 0, and what is computed is
+    rounding: absolute then."""
+    def error(value, expected):
+        norm = float(expected.norm())
+        return float((value - expected).norm()) / (norm if norm > 1e-9 else 1.0)
 
-
-def differing(ours, allowed):
-    """The names of the arrays that are too far from the reference. NaN agrees with nothing."""
-    return [name for name, error in ours.items() if not error <= allowed[name]]
+    return {name: error(arrays[name], expected) for name, expected in reference.items()}
 
 
 def check(folder, tolerance):
@@ -130,40 +119,34 @@ def check(folder, tolerance):
     dump = Dump(folder)
     model = build(dump)
     reference = run(dump, model)
-    ours = {name: to_pytorch(dump.load(name)).double().reshape(value.shape) for name, value in reference.items()}
-    ours = errors(ours, reference)
+    ours = errors({name: to_pytorch(dump.load(name)).double().reshape(value.shape) for name, value in reference.items()}, reference)
     of_float32 = errors(run(dump, model, torch.float32), reference)
     allowed = {name: max(tolerance, FACTOR * error) for name, error in of_float32.items()}
-    failed = differing(ours, allowed)
+
+    def failed():
+        return {name for name, error in ours.items() if not error <= allowed[name]}  # NaN agrees with nothing
+
     # Further runs only while float32 does not explain a difference: the one ReLU that fell on the other side may take some.
     generator = torch.Generator().manual_seed(1)
     for _ in range(0 if takes_tokens(dump) else DISTURBED_RUNS):
-        if not failed:
+        if not failed():
             break
         disturbed = errors(run(dump, model, noise=generator), reference)
         allowed = {name: max(allowed[name], FACTOR * error) for name, error in disturbed.items()}
-        failed = differing(ours, allowed)
     for name, error in ours.items():
-        verdict = "FAIL" if name in failed else "ok"
+        verdict = "FAIL" if name in failed() else "ok"
         print(f"{verdict:4}  {error:8.1e} of {allowed[name]:8.1e}  float32 {of_float32[name]:8.1e}  {name}")
-    print(f"{folder}: {len(failed)} of {len(reference)} arrays of {dump.description['model']} differ")
-    return len(failed)
+    print(f"{folder}: {len(failed())} of {len(reference)} arrays of {dump.description['model']} differ")
+    return len(failed())
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("folders", type=pathlib.Path, nargs="+", metavar="DIR", help="written by dragonn-bench step --dump")
-    arguments.add_argument("--tolerance", type=float, default=1e-4, help="always allowed: a relative error in norm (default 1e-4)")
-    options = arguments.parse_args()
-    failures = 0
-    for folder in options.folders:
-        try:
-            failures += check(folder, options.tolerance)
-        except (OSError, ValueError, KeyError) as error:
-            print(f"check_against_pytorch.py: {error}", file=sys.stderr)
-            return 2
-    return 1 if failures else 0
+    parser = make_parser(__doc__)
+    parser.add_argument("folders", type=pathlib.Path, nargs="+", metavar="DIR", help="written by dragonn-bench step --dump")
+    parser.add_argument("--tolerance", type=float, default=1e-4, help="always allowed: a relative error in norm (default 1e-4)")
+    options = parser.parse_args()
+    return 1 if sum(check(folder, options.tolerance) for folder in options.folders) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main, 2, (OSError, ValueError, KeyError))

@@ -13,17 +13,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 case ${1:-} in
   '') ;;
-  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
+  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/demo.sh && exit 0 ;;
   *) echo "demo: '$1': expected no argument, or --help" >&2 && exit 2 ;;
 esac
 
 # Sized for some minutes on 2 cores, the build included.
-readonly train_samples=${DEMO_TRAIN_SAMPLES:-4096}
-readonly epochs=${DEMO_EPOCHS:-10}
-readonly test_samples=${DEMO_TEST_SAMPLES:-1000}
-readonly workers=${DEMO_WORKERS:-4}
-readonly gbps=${DEMO_GBPS:-0.1}
-readonly latency_us=${DEMO_LATENCY_US:-100}
+readonly train_samples=${DEMO_TRAIN_SAMPLES:-4096} test_samples=${DEMO_TEST_SAMPLES:-1000} epochs=${DEMO_EPOCHS:-10} \
+  workers=${DEMO_WORKERS:-4} gbps=${DEMO_GBPS:-0.1} latency_us=${DEMO_LATENCY_US:-100}
 read -ra methods <<<"${DEMO_METHODS:-dense topk gtopk oktopk dragonn}"
 readonly output=runs/demo fashion_mnist=/usr/share/datasets/fashion-mnist
 
@@ -31,48 +27,32 @@ scripts/install_deps.sh demo
 . scripts/build.sh
 build release dragonn-train dragonn-compare
 
-# find_cifar10: the first folder that has it; nothing if there is none.
-find_cifar10() {
-  local folder
-  for folder in ${DRAGONN_DATA:+"$DRAGONN_DATA/cifar10"} data/cifar10; do
-    if compgen -G "$folder/data_batch_*.bin" >/dev/null && [ -f "$folder/test_batch.bin" ]; then
-      echo "$folder"
-      return
-    fi
-  done
-}
-
-if [ -f "$fashion_mnist/train-images-idx3-ubyte.gz" ]; then
-  data="Fashion-MNIST (the package dataset-fashion-mnist)"
-  data_settings=(--set data.name=fashion_mnist --set "data.path=$fashion_mnist")
-elif folder=$(find_cifar10) && [ -n "$folder" ]; then
-  data="CIFAR-10 from $folder"
-  data_settings=(--set data.name=cifar10 --set "data.path=$folder")
-else
-  data="generated images: neither Fashion-MNIST nor CIFAR-10 is here"
-  data_settings=(--set data.name=synthetic_images)
-fi
-if [[ $data = generated* ]]; then
-  data_settings+=(--set "data.train_samples=$train_samples" --set "data.test_samples=$test_samples")
-else
-  data_settings+=(--set "data.train_limit=$train_samples" --set "data.test_limit=$test_samples")
-fi
-echo "demo: data: $data"
+has_cifar10() { compgen -G "$1/data_batch_*.bin" >/dev/null && [ -f "$1/test_batch.bin" ]; } # FOLDER
 
 # All tensors are selected from at once, and without a warm-up of the density, whose first epoch is as slow as dense. The
 # learning rate warms up, and ends at 0.
-recipe=(--set "train.epochs=$epochs" --set train.batch_size=16 --set schedule.name=cosine --set schedule.warmup_epochs=1
-  --set compression.density_schedule=constant --set compression.bucket=model --set checkpoint.every_epochs=0)
-network=(--set network.model=alpha-beta --set "network.gbps=$gbps" --set "network.latency_us=$latency_us")
+settings=("train.epochs=$epochs" train.batch_size=16 schedule.name=cosine schedule.warmup_epochs=1 checkpoint.every_epochs=0
+  compression.density_schedule=constant compression.bucket=model
+  network.model=alpha-beta "network.gbps=$gbps" "network.latency_us=$latency_us")
+limits=("data.train_limit=$train_samples" "data.test_limit=$test_samples")
+if [ -f "$fashion_mnist/train-images-idx3-ubyte.gz" ]; then
+  data="Fashion-MNIST (the package dataset-fashion-mnist)"
+  settings+=(data.name=fashion_mnist "data.path=$fashion_mnist" "${limits[@]}")
+elif folder=${DRAGONN_DATA:-data}/cifar10 && { has_cifar10 "$folder" || { folder=data/cifar10 && has_cifar10 $folder; }; }; then
+  data="CIFAR-10 from $folder"
+  settings+=(data.name=cifar10 "data.path=$folder" "${limits[@]}")
+else
+  data="generated images: neither Fashion-MNIST nor CIFAR-10 is here"
+  settings+=(data.name=synthetic_images "data.train_samples=$train_samples" "data.test_samples=$test_samples")
+fi
+echo "demo: data: $data"
 
-runs=()
 for method in "${methods[@]}"; do
   echo "demo: training with $method"
   build/release/bin/dragonn-train configs/cifar10_resnet20.toml --workers "$workers" --output "$output/$method" \
-    "${data_settings[@]}" "${recipe[@]}" "${network[@]}" --set "compression.method=$method"
-  runs+=("$output/$method")
+    "${settings[@]/#/--set=}" "--set=compression.method=$method"
 done
-build/release/bin/dragonn-compare "${runs[@]}" --target-share 0.9 --title "ResNet-20, $workers workers, ${data%% (*}" \
+build/release/bin/dragonn-compare "${methods[@]/#/$output/}" --target-share 0.9 --title "ResNet-20, $workers workers, ${data%% (*}" \
   --output "$output/report.html" --csv "$output/report.csv" --svg "$output/report.svg"
 echo "demo: data: $data"
 echo "demo: open $PWD/$output/report.html in a browser"

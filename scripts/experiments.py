@@ -6,15 +6,11 @@ Usage:
   scripts/experiments.py SWEEP.toml [OPTION...]
   scripts/experiments.py --config CONFIG.toml --grid KEY=VALUE,... [--grid ...] --output DIR [OPTION...]
 
-  scripts/experiments.py --config configs/cifar10_resnet20.toml --output runs/sweep --parallel 2 \\
-    --grid compression.method=topk,gtopk --grid compression.density=0.01,0.001 --grid seed=1,2,3
-
 Every run is a folder in DIR, named by what distinguishes it (topk-density0.01-seed1); beside it NAME.log has what the run
 printed. A run that is finished is not repeated, one that was interrupted goes on from its last checkpoint, and a run that
-failed is tried again: the same command continues a sweep, also one with further values. Several sweeps may share DIR: each
-takes the next run that no other one is at. All configs are checked before the first run begins. In the end DIR has table.md
-(printed, too) with a row for each group of runs that differ in `seed` only, and for each config report.html of
-dragonn-compare, its report.csv, report.svg and groups.csv. scripts/grids has the sweeps behind docs/results.md.
+failed is tried again: the same command continues a sweep, also one with further values. Several sweeps may share DIR. All
+configs are checked before the first run begins. In the end DIR has table.md (printed, too) with a row for each group of runs
+that differ in `seed` only, and for each config report.html, report.csv, report.svg and groups.csv of dragonn-compare.
 Exit codes: 0 all runs are done; 1 some are not, and the end says why; 2 wrong usage, sweep or config, nothing was run;
 130 or 143 stopped by SIGINT or SIGTERM, after the runs that were at work have saved checkpoints.
 
@@ -36,8 +32,7 @@ SWEEP.toml (paths of configs are relative to it, all others to the working direc
   compression.density = [0.01, 0.001]
   seed = [1, 2, 3]
   [[exclude]]                                    # leaves out the runs with all of these values
-  compression.method = "gtopk"
-  compression.density = 0.001
+  compression = { method = "gtopk", density = 0.001 }
   [[variant]]                                    # with variants, the grid is run for each of them
   name = "dense"                                 # begins the names of its runs
   set.compression.method = "dense"
@@ -57,7 +52,6 @@ SWEEP.toml (paths of configs are relative to it, all others to the working direc
   page_by = "compression.density"                # a page for each value of this key; runs without it are on all
   target = 0.65                                  # or target_share, and title: options of dragonn-compare
 """
-import argparse
 import csv
 import fcntl
 import fnmatch
@@ -77,7 +71,7 @@ import sys
 import time
 import tomllib
 
-from runs import BIN, cifar10_part, last_line, registered, summary, table
+from runs import BIN, cifar10_part, last_line, make_parser, registered, run_main, sets, summary, table
 
 POLL_SECONDS = 0.1
 EQUAL_BYTES = 0.10  # below this difference two methods send as many
@@ -100,7 +94,7 @@ COLUMNS = {
 }
 
 
-class UsageError(Exception):
+class UsageError(RuntimeError):
     """The sweep cannot be run as it is described. Nothing was run."""
 
 
@@ -108,18 +102,11 @@ def flatten(nested, prefix=""):
     """Returns {"a.b": value} of nested TOML tables."""
     flat = {}
     for key, value in nested.items():
-        path = f"{prefix}{key}"
-        flat.update(flatten(value, path + ".") if isinstance(value, dict) else {path: value})
+        flat.update(flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
     return flat
 
 
-def toml_text(value):
-    """Returns a value as TOML has it."""
-    if isinstance(value, list):
-        return "[" + ", ".join(toml_text(item) for item in value) + "]"
-    if isinstance(value, float):
-        return repr(value)
-    return json.dumps(value)  # JSON's strings, integers and booleans are TOML's
+toml_text = json.dumps  # JSON's strings, numbers, booleans and lists are TOML's
 
 
 def parsed(text):
@@ -138,18 +125,10 @@ def parsed_list(text):
 
 
 def assignment(text, option, parse):
-    key, equals, value = text.partition("=")
-    if not key or not equals or not value:
+    key, _, value = text.partition("=")
+    if not key or not value:
         raise UsageError(f"{option} {text}: expected KEY=VALUE, for instance train.epochs=5")
     return key, parse(value)
-
-
-def expanded(text):
-    """Returns a text with the environment's variables in their places."""
-    result = os.path.expandvars(text)
-    if "$" in result:
-        raise UsageError(f"{result}: set {result[result.index('$') + 1:].partition('/')[0]} to the folder of the data sets")
-    return result
 
 
 @functools.cache
@@ -185,18 +164,15 @@ class Sweep:
     REPORT_KEYS = {"metric": str, "baseline": str, "target": (int, float), "target_share": (int, float), "title": str,
                    "near_share": float, "least": (int, float), "columns": list, "prefix": str, "pivot": bool, "page_by": str}
 
-    def __init__(self, options, programs):
-        nested, folder = {}, pathlib.Path()
-        self.programs = programs
-        if options.sweep:
-            nested, folder = self.read(options.sweep), options.sweep.parent
+    def __init__(self, options):
+        self.bin = options.bin or (BIN if (BIN / "dragonn-train").exists() else None)
+        nested = self.read(options.sweep) if options.sweep else {}
         configs = nested.get("config", [])
         self.configs = options.config or [found for file in ([configs] if isinstance(configs, str) else configs)
-                                          for found in self.files(folder / file)]
+                                          for found in self.files(options.sweep.parent / file)]
         if not self.configs:
             raise UsageError("no config: expected --config CONFIG.toml, or config = \"...\" in a sweep's file")
-        output = options.output or nested.get("output")
-        if not output:
+        if not (output := options.output or nested.get("output")):
             raise UsageError("no output: expected --output DIR, or output = \"...\" in the sweep's file")
         self.output = pathlib.Path(output)
         self.parallel = options.parallel or nested.get("parallel", 1)
@@ -209,11 +185,11 @@ class Sweep:
         self.grid = flatten(nested.get("grid", {}))
         self.grid.update(assignment(text, "--grid", parsed_list) for text in options.grid)
         self.excluded = [flatten(entry) for entry in nested.get("exclude", [])]
-        for text in options.exclude:
-            self.excluded.append(dict(assignment(part, "--exclude", parsed) for part in text.split(",")))
+        self.excluded += [dict(assignment(part, "--exclude", parsed) for part in text.split(",")) for text in options.exclude]
         self.variants = nested.get("variant", [{}])
         self.equal_bytes = nested.get("equal_bytes", {})
         self.report, self.only = nested.get("report", {}), options.only
+        self.prefix = self.report.get("prefix", "")
         self.check(options.sweep)
 
     @staticmethod
@@ -221,13 +197,22 @@ class Sweep:
         found = sorted(glob.glob(str(path))) if glob.has_magic(str(path)) else [path]
         return [pathlib.Path(os.path.normpath(file)) for file in found]
 
+    def program(self, name):
+        return str(self.bin / name) if self.bin else name
+
+    def output_of(self, name, arguments):
+        """Returns a program's exit code, output and last line of errors."""
+        try:
+            done = subprocess.run([self.program(name), *arguments], capture_output=True, text=True)
+        except OSError as error:
+            raise UsageError(f"{self.program(name)}: {error.strerror}: build it, or say --bin DIR") from error
+        return done.returncode, done.stdout, last_line(done.stderr)
+
     def read(self, file):
         try:
             nested = tomllib.loads(file.read_text())
-        except OSError as error:
-            raise UsageError(f"{file}: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{file}: {error}") from error
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{file}: {getattr(error, 'strerror', error)}") from error
         self.check_keys(nested, self.KEYS, str(file))
         for variant in nested.get("variant", []):
             self.check_keys(variant, self.VARIANT_KEYS, f"{file}: [[variant]]")
@@ -243,7 +228,7 @@ class Sweep:
             if key not in types:
                 raise UsageError(f"{where}: unknown key '{key}'; valid: {', '.join(types)}")
             expected = types[key] if isinstance(types[key], tuple) else (types[key],)
-            if not isinstance(value, expected) or isinstance(value, bool) != (expected == (bool,)):
+            if type(value) not in expected:
                 raise UsageError(f"{where}: {key}: expected {' or '.join(kind.__name__ for kind in expected)}")
 
     def check(self, file):
@@ -266,15 +251,15 @@ class Sweep:
         name = keys_of(config).get("data.name")
         if self.prepare and name == self.prepare:
             return {"data.path": str(self.output / "data")}
-        return {"data.path": expanded(self.data[name])} if name in self.data else {}
+        path = os.path.expandvars(self.data.get(name, ""))
+        if "$" in path:
+            raise UsageError(f"{path}: set {path[path.index('$') + 1:].partition('/')[0]} to the folder of the data sets")
+        return {"data.path": path} if path else {}
 
     def values_of(self, values):
-        """Returns the values of a list of the grid, with the components that "@KIND" stands for."""
         for value in values:
-            if isinstance(value, str) and value.startswith("@"):
-                yield from registered(self.programs.path("dragonn-train"), value[1:])
-            else:
-                yield value
+            is_kind = isinstance(value, str) and value.startswith("@")
+            yield from registered(self.program("dragonn-train"), value[1:]) if is_kind else [value]
 
     def runs(self):
         """Returns the wanted runs, in the order of the grid. @throws UsageError if two have one name."""
@@ -290,17 +275,15 @@ class Sweep:
                     continue
                 run = Run(self, config, names[config], variant, point, settings)
                 for found in (run, *self.at_equal_bytes(run)):
-                    if found.name in runs:
-                        raise UsageError(
-                            f"two runs have the name {found.name}: {runs[found.name].describe()}, and {found.describe()}")
-                    runs[found.name] = found
+                    other = runs.setdefault(found.name, found)
+                    if other is not found:
+                        raise UsageError(f"two runs have the name {found.name}: {other.describe()}, and {found.describe()}")
         if not runs:
             raise UsageError("the sweep has no run: everything is excluded")
         groups = dict.fromkeys(run.group for run in runs.values())
         if "baseline" in self.report and not any(run.is_baseline() for run in runs.values()):
             raise UsageError(f"report.baseline = {self.report['baseline']}: expected one of {', '.join(groups)}")
-        wanted = [run for run in runs.values() if self.wants(run.name)]
-        if not wanted:
+        if not (wanted := [run for run in runs.values() if self.wants(run.name)]):
             raise UsageError(f"--only {' '.join(self.only)}: no such run: expected patterns of {', '.join(runs)}")
         return wanted
 
@@ -313,17 +296,13 @@ class Sweep:
         wanted = self.equal_bytes.get("method", method)
         if wanted == method or density is None:
             return
-        suffix = f"-bytes-of-{wanted}"
-        result = Run(self, run.config, [], {"name": f"{method}{suffix}"}, {k: v for k, v in run.point.items() if k != METHOD},
-                     dict(run.settings))
-        if not self.wants(result.name):
-            return
-        equal = self.equal_density(run.config, tuple(run.settings.items()), method, wanted, density)
-        if equal is None:
+        point = {key: value for key, value in run.point.items() if key != METHOD}
+        result = Run(self, run.config, [], {"name": f"{method}-bytes-of-{wanted}"}, point, dict(run.settings))
+        equal = self.wants(result.name) and self.equal_density(run.config, tuple(run.settings.items()), method, wanted, density)
+        if not equal:
             return
         result.settings[DENSITY] = equal
-        warm_up = [min(1.0, float(f"{at * equal / density:.6g}")) for at in self.equal_bytes.get("warm_up", []) if at > density]
-        if warm_up:
+        if warm_up := [min(1.0, float(f"{at * equal / density:.6g}")) for at in self.equal_bytes.get("warm_up", []) if at > density]:
             result.settings |= {"compression.density_schedule": "list", "compression.list.densities": warm_up}
         yield result
 
@@ -331,9 +310,7 @@ class Sweep:
     def predicted_bytes(self, config, settings, method, density):
         """Returns what a worker sends in a step behind the warm-up, by --dry-run."""
         changed = {**dict(settings), METHOD: method, DENSITY: density, "compression.density_schedule": "constant"}
-        for key in (SEED, "compression.list.densities"):
-            changed.pop(key, None)
-        code, text, error = self.programs.output_of("dragonn-train", [*arguments_of(config, changed), "--dry-run"])
+        code, text, error = self.output_of("dragonn-train", [*arguments_of(config, changed), "--dry-run"])
         found = re.search(r" sent per worker and step \((\d+) bytes", text)
         if code != 0 or not found:
             raise UsageError(f"{config}: --dry-run: {error}")
@@ -356,7 +333,7 @@ class Sweep:
 
 
 def arguments_of(config, settings):
-    return [str(config), *itertools.chain.from_iterable(("--set", f"{key}={toml_text(value)}") for key, value in settings.items())]
+    return [str(config), *sets({key: toml_text(value) for key, value in settings.items()})]
 
 
 class Run:
@@ -372,7 +349,6 @@ class Run:
         self.failure = self.recorded = None
 
     def word(self, key):
-        """Returns what a key adds to the run's name."""
         value = self.point[key]
         text = value if isinstance(value, str) else toml_text(value)
         if not isinstance(value, str) and key not in self.sweep.bare:
@@ -386,27 +362,21 @@ class Run:
     def describe(self):
         return ", ".join([str(self.config)] + [f"{key} = {toml_text(value)}" for key, value in self.settings.items()])
 
-    def arguments(self):
-        return arguments_of(self.config, self.settings)
-
     def command(self):
-        return [*self.sweep.launcher, self.sweep.programs.path("dragonn-train"), *self.arguments(), "--output", str(self.folder),
-                "--resume", "auto"]
+        return [*self.sweep.launcher, self.sweep.program("dragonn-train"), *arguments_of(self.config, self.settings),
+                "--output", str(self.folder), "--resume", "auto"]
 
     def summary(self):
         return summary(self.folder)
 
     def is_finished(self):
-        return self.recorded is not None or self.summary() is not None
+        return bool(self.recorded or self.summary())
 
     def error(self):
         """Returns the error that ended the run: then it is the last line of its log."""
-        try:
-            line = last_line((self.folder / "log.txt").read_text(errors="replace"))
-        except FileNotFoundError:
-            return None
-        found = re.match(r"\S* error (.*)", line)
-        return found and found.group(1).partition(";")[0]
+        log = self.folder / "log.txt"
+        found = log.exists() and re.match(r"\S* error ([^;]*)", last_line(log.read_text(errors="replace")))
+        return found.group(1) if found else None
 
     def is_over(self):
         return self.is_finished() or (not self.sweep.retry and self.error() is not None)
@@ -427,43 +397,23 @@ class Run:
         return name, value if name in NO_SHARES else 100 * value
 
     def bytes_per_step(self):
-        if self.recorded:
-            return self.recorded["bytes_per_step"]
-        end = self.summary()
-        return end["bytes_sent_total"] / end["world_size"] / max(end["steps"], 1)
-
-
-class Programs:
-    def __init__(self, folder):
-        self.folder = pathlib.Path(folder) if folder else BIN if (BIN / "dragonn-train").exists() else None
-
-    def path(self, name):
-        return str(self.folder / name) if self.folder else name
-
-    def output_of(self, name, arguments):
-        """Returns a program's exit code, output and last line of errors."""
-        try:
-            done = subprocess.run([self.path(name), *arguments], capture_output=True, text=True)
-        except OSError as error:
-            raise UsageError(f"{self.path(name)}: {error.strerror}: build it, or say --bin DIR") from error
-        return done.returncode, done.stdout, last_line(done.stderr)
+        end = self.recorded or self.summary()
+        return end["bytes_per_step"] if self.recorded else end["bytes_sent_total"] / end["world_size"] / max(end["steps"], 1)
 
 
 class Rows:
     """A CSV file of finished runs with the same settings, which need no folder any more: task,run,seed,METRIC,bytes_per_step."""
 
     def __init__(self, path, runs):
-        self.path, known = path, {}
+        self.path, self.metric = path, None
         self.task = keys_of(runs[0].config).get("model.name", runs[0].config.stem)
-        self.metric = None
-        if path and path.exists():
-            with open(path, newline="", encoding="utf-8") as file:
-                reader = csv.DictReader(file)
-                self.metric = reader.fieldnames[3]
-                known = {(row["task"], row["run"], row["seed"]): row for row in reader}
+        if not path or not path.exists():
+            return
+        reader = csv.DictReader(path.read_text().splitlines())
+        self.metric = reader.fieldnames[3]
+        known = {(row["task"], row["run"], row["seed"]): row for row in reader}
         for run in runs:
-            row = known.get(self.key(run))
-            if row:
+            if row := known.get(self.key(run)):
                 run.recorded = {"metric": self.metric, "value": float(row[self.metric]),
                                 "bytes_per_step": float(row["bytes_per_step"])}
 
@@ -475,52 +425,38 @@ class Rows:
         new = [run for run in runs if not run.recorded and run.summary()] if self.path else []
         if not new:
             return
-        is_there = self.path.exists()
         with open(self.path, "a", encoding="utf-8") as file:
-            if not is_there:
+            if file.tell() == 0:
                 file.write(f"task,run,seed,{new[0].quality(None)[0]},bytes_per_step\n")
             for run in new:
                 file.write(f"{','.join(self.key(run))},{run.quality(self.metric)[1]:.2f},{run.bytes_per_step():.0f}\n")
 
 
-def check_configs(runs, programs):
-    """Resolves the config of every run. @throws UsageError for one that is refused, or that a run in the output differs from."""
+def refusal(run, sweep):
+    """Returns why a run cannot begin, behind its name or folder: its config is refused, or a run in the output differs from it."""
+    code, text, error = sweep.output_of("dragonn-train", [*arguments_of(run.config, run.settings), "--print-config"])
+    earlier = run.folder / "config.toml"
+    if code != 0 or not earlier.exists():
+        return run.name, error if code != 0 else None
+    try:
+        wanted, found = (flatten(tomllib.loads(config)) for config in (text, earlier.read_text()))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return str(run.folder), f"its config.toml is damaged: {error}"
+    changed = [f"{key} = {toml_text(found[key])}, not {toml_text(value)}" for key, value in wanted.items()
+               if found.get(key, value) != value and not {key, key.partition(".")[0]} & set(FREE)]
+    return str(run.folder), changed and f"an earlier run there has {'; '.join(changed)}: remove it, or take another --output"
+
+
+def check_configs(runs, sweep):
+    """@throws UsageError if a run cannot begin."""
     refused = {}
-    for run in runs:
-        code, text, error = programs.output_of("dragonn-train", [*run.arguments(), "--print-config"])
-        if code != 0:
-            refused.setdefault(error, []).append(run.name)
-            continue
-        earlier = run.folder / "config.toml"
-        if not earlier.exists():
-            continue
-        try:
-            wanted, found = (flatten(tomllib.loads(config)) for config in (text, earlier.read_text()))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            refused.setdefault(f"its config.toml is damaged: {error}", []).append(str(run.folder))
-            continue
-        changed = [f"{key} = {toml_text(found[key])}, not {toml_text(wanted[key])}" for key in wanted
-                   if key in found and found[key] != wanted[key] and not {key, key.partition(".")[0]} & set(FREE)]
-        if changed:
-            refused.setdefault(f"an earlier run there has {'; '.join(changed)}: remove it, or take another --output",
-                               []).append(str(run.folder))
-    for error, names in refused.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        print(f"experiments: {names[0]}{more}: {error}", file=sys.stderr)
+    for name, error in (refusal(run, sweep) for run in runs):
+        if error:
+            refused.setdefault(error, []).append(name)
+    for error, (first, *others) in refused.items():
+        print(f"experiments: {first}{f' and {len(others)} more' if others else ''}: {error}", file=sys.stderr)
     if refused:
         raise UsageError(f"{sum(map(len, refused.values()))} of {len(runs)} runs are refused; none was begun")
-
-
-class Stop:
-    """The signal that asks the sweep to end: children get one of their own and save checkpoints."""
-
-    def __init__(self):
-        self.signal = 0
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self.receive)
-
-    def receive(self, number, _frame):
-        self.signal = number
 
 
 def begin(run):
@@ -540,26 +476,26 @@ def begin(run):
 
 def train(runs, parallel):
     """Runs what is not over. Returns the signal that ended the sweep early, or 0."""
-    stop, waiting, working = Stop(), [run for run in runs if not run.is_over()], {}
+    stops, waiting, working = [], [run for run in runs if not run.is_over()], {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: stops.append(number))
     done, forwarded = len(runs) - len(waiting), False
     if done:
         print(f"{done} of {len(runs)} runs are finished already", file=sys.stderr)
-    while working or (waiting and not stop.signal):
-        while waiting and len(working) < parallel and not stop.signal:
+    while working or (waiting and not stops):
+        while waiting and len(working) < parallel and not stops:
             run = waiting.pop(0)
-            process = begin(run)
-            if process:
+            if process := begin(run):
                 working[process] = (run, time.monotonic())
-        if stop.signal and not forwarded:
-            forwarded = True
-            for process in working:
-                os.killpg(process.pid, signal.SIGTERM)
+        for process in working if stops and not forwarded else []:  # children save checkpoints
+            os.killpg(process.pid, signal.SIGTERM)
+        forwarded = bool(stops)
         for process in [process for process in working if process.poll() is not None]:
             run, start = working.pop(process)
             done += 1
             report_end(run, process.returncode, f"{done}/{len(runs)}", time.monotonic() - start)
         time.sleep(POLL_SECONDS if working else 0)
-    return stop.signal
+    return stops[-1] if stops else 0
 
 
 def report_end(run, code, place, seconds):
@@ -589,8 +525,7 @@ class Group:
 
     def by_seed(self):
         values = iter(self.values)
-        return " ".join(self.text(next(values)) if run.is_finished() else run.state().partition(":")[0].partition(" yet")[0]
-                        for run in self.members)
+        return " ".join(self.text(next(values)) if run.is_finished() else re.split(":| yet", run.state())[0] for run in self.members)
 
     def verdict(self):
         """Returns whether the group is near its baseline: "yes", or how much worse it is."""
@@ -620,9 +555,7 @@ def groups_of(runs):
 
 
 def rows_text(groups, report, pages):
-    """Returns a Markdown table: a row for each group of seeds."""
-    names = sorted({group.metric for group in groups if group.metric})
-    if not names:
+    if not (names := sorted({group.metric for group in groups if group.metric})):
         return "No run is finished.\n"
     shares = ", %" if not set(names) & set(NO_SHARES) else ""
     compares = any(group.baseline for group in groups)
@@ -660,16 +593,14 @@ def rows_text(groups, report, pages):
 
 def pivot_text(groups):
     """Returns a Markdown table: a row for each config, a column for each variant."""
-    variants = list(dict.fromkeys(group.first.variant["name"] for group in groups))
-    by_config = {}
+    variants, by_config = list(dict.fromkeys(group.first.variant["name"] for group in groups)), {}
     for group in groups:
         by_config.setdefault(group.first.config, {})[group.first.variant["name"]] = group
 
     def cells(found):
         first = next(iter(found.values()))
         verdicts = [(name, group.verdict()) for name, group in found.items() if "near" in group.first.variant]
-        bad = [f"{'unknown' if text == 'unknown' else 'not'} at {name}{'' if text == 'unknown' else f': {text}'}"
-               for name, text in verdicts if text != "yes"]
+        bad = [f"unknown at {name}" if text == "unknown" else f"not at {name}: {text}" for name, text in verdicts if text != "yes"]
         yield f"`{' '.join(first.first.config_words) or first.first.config.stem}`"
         yield f"`{keys_of(first.first.config).get(METHOD, '')}`"
         yield next((group.metric for group in found.values() if group.metric), "-")
@@ -682,16 +613,13 @@ def pivot_text(groups):
 
 
 def failed_checks(groups, report):
-    """Returns what --check refuses."""
-    failures = [f"{group.first.group} is not near {report['baseline']}: {group.verdict()}" for group in groups
-                if "near" in group.first.variant and group.verdict() != "yes"]
-    for group in groups:
-        if group.first.is_baseline() and not (group.mean or 0) >= report.get("least", 0):
-            failures.append(f"{group.first.group} does not reach {report['least']}")
-    return failures
+    return [f"{group.first.group} is not near {report['baseline']}: {group.verdict()}" for group in groups
+            if "near" in group.first.variant and group.verdict() != "yes"] + [
+                f"{group.first.group} does not reach {report['least']}" for group in groups
+                if group.first.is_baseline() and not (group.mean or 0) >= report.get("least", 0)]
 
 
-def compare(runs, sweep, programs):
+def compare(runs, sweep):
     """Writes the pages: of each config, whose runs are of one task, and of each value of report.page_by.
 
     Returns whether all could be written, and their tables of runs by name.
@@ -700,44 +628,37 @@ def compare(runs, sweep, programs):
     values = list(dict.fromkeys(run.settings[key] for run in runs if key in run.settings)) if key else []
     for config, value in itertools.product(sweep.configs, values or [None]):
         chosen = [run for run in runs if run.config == config and run.settings.get(key, value) == value]
-        folders = [str(run.folder) for run in chosen if run.summary() is not None]
-        if not folders:
+        if not (folders := [str(run.folder) for run in chosen if run.summary()]):
             continue
-        prefix = sweep.report.get("prefix", "") + "".join(f"{word}-" for word in [*chosen[0].config_words, *([toml_text(value)] if values else [])])
-        file = sweep.output / f"{prefix}report.html"
-        options = ["--output", str(file), "--groups", str(sweep.output / f"{prefix}groups.csv")]
-        options += [option for kind in ("csv", "svg") for option in (f"--{kind}", str(file.with_suffix(f".{kind}")))]
-        for name in ("target", "target_share", "title"):
-            if name in sweep.report:
-                options += [f"--{name.replace('_', '-')}", str(sweep.report[name])]
-        code, _, error = programs.output_of("dragonn-compare", [*folders, *options])
+        words = [*chosen[0].config_words, *([toml_text(value)] if values else [])]
+        file = sweep.output / "".join([sweep.prefix, *(f"{word}-" for word in words), "report.html"])
+        options = {"output": file, "groups": file.with_name(file.name.removesuffix("report.html") + "groups.csv"),
+                   "csv": file.with_suffix(".csv"), "svg": file.with_suffix(".svg")}
+        options |= {name: sweep.report[name] for name in ("target", "target_share", "title") if name in sweep.report}
+        words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        code, _, error = sweep.output_of("dragonn-compare", [*folders, *words])
         if code != 0:
             print(f"experiments: dragonn-compare: {error}", file=sys.stderr)
             good = False
             continue
         print(f"wrote {file}", file=sys.stderr)
-        with open(file.with_suffix(".csv"), newline="", encoding="utf-8") as lines:
-            found.update({row["run"]: row for row in csv.DictReader(lines)})
+        found.update({row["run"]: row for row in csv.DictReader(file.with_suffix(".csv").read_text().splitlines())})
     return good, found
 
 
 def parse_arguments():
-    lines = __doc__.splitlines()
-    parser = argparse.ArgumentParser(description=lines[0], epilog="\n".join(lines[2:]), allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("sweep", nargs="?", type=pathlib.Path, metavar="SWEEP.toml", help="what to run")
     parser.add_argument("--config", action="append", type=pathlib.Path, metavar="FILE", help="config to train (repeatable)")
     parser.add_argument("--output", metavar="DIR", help="folder of the runs")
-    parser.add_argument("--grid", action="append", default=[], metavar="KEY=V,...", help="values of a key (repeatable)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of every run (repeatable)")
-    parser.add_argument("--exclude", action="append", default=[], metavar="KEY=V,...",
-                        help="leave out the runs with all of these values (repeatable)")
-    parser.add_argument("--only", action="append", default=[], metavar="PATTERN",
-                        help="of all runs those with such names, for instance 'topk-*' (repeatable)")
+    for name, metavar, text in (("grid", "KEY=V,...", "values of a key"), ("set", "KEY=VALUE", "a key of every run"),
+                                ("exclude", "KEY=V,...", "leave out the runs with all of these values"),
+                                ("only", "PATTERN", "of all runs those with such names, for instance 'topk-*'")):
+        parser.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=f"{text} (repeatable)")
     parser.add_argument("--parallel", type=int, metavar="N", help="runs at a time")
     parser.add_argument("--rows", type=pathlib.Path, metavar="FILE.csv",
                         help="finished runs that are not repeated; new ones are added (task,run,seed,METRIC,bytes_per_step)")
-    parser.add_argument("--bin", metavar="DIR", help="folder of dragonn-train (build/release/bin, or else the PATH)")
+    parser.add_argument("--bin", type=pathlib.Path, metavar="DIR", help="folder of dragonn-train (build/release/bin, or else the PATH)")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--print", action="store_true", help="print the commands of the runs that are left, and run nothing")
     action.add_argument("--table", action="store_true", help="compare what is finished, and run nothing")
@@ -745,19 +666,18 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def write_tables(runs, sweep, programs, check):
+def write_tables(runs, sweep, check):
     """Returns whether all could be written, and nothing fails the check."""
-    good, pages = compare(runs, sweep, programs)
+    good, pages = compare(runs, sweep)
     try:
         groups = groups_of(runs)
         text = pivot_text(groups) if sweep.report.get("pivot") else rows_text(groups, sweep.report, pages)
+        failures = failed_checks(groups, sweep.report) if check else []
+        print(text, end="")
+        if sweep.output.is_dir():
+            (sweep.output / f"{sweep.prefix}table.md").write_text(text)
     except UsageError as error:  # a metric that the data set lacks
-        print(f"experiments: {error}", file=sys.stderr)
-        return False
-    print(text, end="")
-    if sweep.output.is_dir():
-        (sweep.output / f"{sweep.report.get('prefix', '')}table.md").write_text(text)
-    failures = failed_checks(groups, sweep.report) if check else []
+        failures = [error]
     for failure in failures:
         print(f"experiments: {failure}", file=sys.stderr)
     return good and not failures
@@ -765,23 +685,21 @@ def write_tables(runs, sweep, programs, check):
 
 def main():
     options = parse_arguments()
-    programs = Programs(options.bin)
-    sweep = Sweep(options, programs)
+    sweep = Sweep(options)
     runs = sweep.runs()
-    rows = Rows(options.rows, runs)
-    stopped = 0
+    rows, stopped = Rows(options.rows, runs), 0
     if not options.table:
         if sweep.prepare:
             cifar10_part(sweep.output)
         if options.print:
             print("".join(f"{shlex.join(run.command())}\n" for run in runs if not run.is_over()), end="")
             return 0
-        check_configs([run for run in runs if not run.recorded], programs)
+        check_configs([run for run in runs if not run.recorded], sweep)
         sweep.output.mkdir(parents=True, exist_ok=True)
         stopped = train(runs, sweep.parallel)
     rows.add(runs)
     missing = [run for run in runs if not run.is_finished()]
-    good = write_tables(runs, sweep, programs, options.check)
+    good = write_tables(runs, sweep, options.check)
     for run in missing:
         print(f"experiments: {run.name}: {run.failure or run.state()}", file=sys.stderr)
     if stopped:
@@ -791,8 +709,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (UsageError, RuntimeError) as error:
-        print(f"experiments: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main(main, 2)

@@ -3,16 +3,14 @@
 """Makes runs of 3 workers fail at random, by the hundred, and judges how each ends. docs/reliability.md has what is promised, and
 the table. Build dragonn-train before (scripts/test.sh).
 
-A fault is drawn from the seed and its number: its kind, a method, a backend, and the moment - a place in the program
-(core/fault_point.h) or a time. The run must end before the deadline with an error that names the rank and the step, or go
-on where it may; a run resumed from what is left must end with the parameters of a run that nothing disturbed. Hang, loss
-(no such resume), wrong exit code and missing words are findings.
-
-Faults that OUTPUT/faults.jsonl has already are not repeated; the folder of a finding is kept in OUTPUT/work.
+A fault is drawn from the seed and its number: its kind, a method, a backend, and a place in the program (core/fault_point.h) or
+a time. The run must end before the deadline with an error that names the rank and the step, or go on where it may; resumed, it
+must end with the parameters of a run that nothing disturbed. Hang, loss (no such resume), wrong exit code and missing words are
+findings. Faults that OUTPUT/faults.jsonl has are not repeated; the folder of a finding is kept in OUTPUT/work.
 """
-import argparse
 import collections
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -26,47 +24,20 @@ import sys
 import threading
 import time
 
-from runs import BIN, CLUSTER, metrics, sets, summary, table_head, table_line
+from runs import BIN, CLUSTER, ROOT, make_parser, metrics, output_of, run_main, sets, summary, table, words
 
 WORKERS = 3
 STEPS = 40
 CHECKPOINT_EVERY = 5
 DEADLINE = 8  # comm.timeout_s: a busy machine must not be taken for a dead rank
 PATIENCE = 10 * DEADLINE  # a run that takes longer hangs
-CONFIG = f"""seed = 3
-[model]
-name = "mlp"
-hidden = [16]
-[data]
-name = "synthetic_images"
-train_samples = 240
-test_samples = 40
-height = 6
-width = 6
-channels = 1
-classes = 4
-[train]
-epochs = 2
-batch_size = 4
-max_steps = {STEPS}
-[optimizer]
-name = "sgd"
-learning_rate = 0.05
-momentum = 0.9
-[compression]
-density = 0.05
-[checkpoint]
-every_steps = {CHECKPOINT_EVERY}
-keep = 4
-[logging]
-every_steps = 5
-[comm]
-timeout_s = {DEADLINE}
-start_timeout_s = {DEADLINE}
-"""
+SETTINGS = ["seed=3", "model.hidden=[16]", "data.train_samples=240", "data.test_samples=40", "data.height=6", "data.width=6",
+            "data.channels=1", "data.classes=4", "train.epochs=2", "train.batch_size=4", f"train.max_steps={STEPS}",
+            f"checkpoint.every_steps={CHECKPOINT_EVERY}", "checkpoint.keep=4", "logging.every_steps=5",
+            f"comm.timeout_s={DEADLINE}", f"comm.start_timeout_s={DEADLINE}"]
 METHODS = {
-    "dense": [], "topk": [], "dgc": [], "gtopk": [], "oktopk": [], "exdyna": [], "cltk": [], "dsa": [], "index_union": [],
-    "signsgd": [], "qsgd": [],
+    **{name: [f"compression.method={name}"]
+       for name in words("dense,topk,dgc,gtopk,oktopk,exdyna,cltk,dsa,index_union,signsgd,qsgd")},
     "dgc_overlap": ["compression.method=dgc", "compression.bucket=tensor", "compression.overlap=true"],
     "topk_rice": ["compression.method=topk", "compression.codec.values=int8"],
 }
@@ -74,18 +45,23 @@ OUTSIDE_STEPS = ["start", "evaluate", "save", "commit", "finish"]
 MPI_PLACES = ["mpi_init", "mpi_dup", "mpi_free", "mpi_finalize"]
 ACTIONS = {"throw": "throw", "kill": "kill", "stop, continue": "stop", "stop": "stop", "term": "term", "usr1": "usr1",
            "delay": "sleep=0.4", "long delay": f"sleep={3 * DEADLINE}"}  # at a place
-KINDS = ["throw", "kill", "kill at a time", "stop, continue", "stop", "stop at a time", "term", "term at a time", "usr1",
-         "delay", "long delay", "full disk", "file limit", "flipped bit", "cut file", "damaged DONE", "network"]
 DAMAGES = ("flipped bit", "cut file", "damaged DONE")
+KINDS = ["throw", "kill", "kill at a time", "stop, continue", "stop", "stop at a time", "term", "term at a time", "usr1",
+         "delay", "long delay", "full disk", "file limit", *DAMAGES, "network"]
+MPI_ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_odls_base_sigkill_timeout": "2"}
+TERMS = ("term", "usr1", "term at a time")
 
 
-def settings_of(method):
-    return sets(METHODS[method] or [f"compression.method={method}"])
+def kill(pid, number, send=os.kill):
+    """Sends a signal to a process that may have ended."""
+    with contextlib.suppress(ProcessLookupError):
+        send(pid, number)
 
 
-def mpi_environment():
-    return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_odls_base_sigkill_timeout": "2"}
+def error_lines(text, others=()):
+    return [line for line in text.splitlines() if " E " in line or line.startswith(tuple(others))]
 
 
 class Processes:
@@ -111,27 +87,34 @@ class Processes:
     def end(self):
         """Ends what is left, whatever it does."""
         for process in self.processes:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            kill(process.pid, signal.SIGKILL, os.killpg)
             process.wait()
 
     def text(self):
         return "".join(text.result(timeout=30) for text in self.texts)
 
+    def wait(self, start, look=lambda: None):
+        """Until all have ended, or patience has. Returns whether it has."""
+        while not self.ended() and time.monotonic() - start < PATIENCE:
+            time.sleep(0.02)
+            look()
+        return not self.ended()
+
 
 class Case:
     """One fault, and its judgement."""
 
-    def __init__(self, campaign, index):
-        self.campaign, self.index = campaign, index
-        self.random = random.Random(f"{campaign.seed}/{index}")
-        self.folder = campaign.output / "work" / f"{index:05}"
-        self.findings, self.outcome, self.resumed = [], "", ""
-        draw = self.random
-        self.kind = draw.choice(campaign.kinds)
-        self.method = draw.choice(list(METHODS))
+    def __init__(self, campaign, name, method=""):
+        self.campaign, self.folder, self.method, self.kind = campaign, campaign.output / "work" / name, method, ""
+        self.run_folder = self.folder / "run"
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        self.findings, self.outcome, self.resumed, self.code, self.message, self.seconds = [], "", "", None, "", 0.0
+
+    def draw(self, index):
+        campaign, self.index = self.campaign, index
+        draw = self.random = random.Random(f"{campaign.seed}/{index}")
+        self.kind, self.method = draw.choice(campaign.kinds), draw.choice(list(METHODS))
         self.backend = draw.choice(["local", "mpi", "tcp"])
         if self.kind == "stop" and self.backend == "local":
             self.kind = "stop, continue"  # a process that is stopped for ever is no run that could end
@@ -139,52 +122,46 @@ class Case:
             self.backend = "tcp"  # mpirun and MPI write files of their own
         if self.kind == "stop at a time":
             self.backend = "mpi"
-        verbs = campaign.verbs[self.method]
         outside = OUTSIDE_STEPS + (MPI_PLACES if self.backend == "mpi" else [])
-        self.place = draw.choice(campaign.places or (verbs if draw.random() < 0.7 else outside))
+        self.place = draw.choice(campaign.places or (campaign.verbs[self.method] if draw.random() < 0.7 else outside))
         if self.place in MPI_PLACES and self.at_a_place():
             self.backend = "mpi"
             if self.kind == "throw":
                 self.kind = "kill"  # where MPI is not at work, an error is that of the program's main
         self.rank = 0 if self.place == "commit" else draw.randrange(WORKERS)
+        self.process_rank = 0 if self.backend == "local" else self.rank
         often = {"start": 1, "finish": 1, "evaluate": 2, "save": STEPS // CHECKPOINT_EVERY, "commit": STEPS // CHECKPOINT_EVERY,
                  **dict.fromkeys(MPI_PLACES, 1)}
         self.number = draw.randint(1, often.get(self.place, STEPS))
         self.delay = draw.uniform(0, 1.2) * campaign.seconds.get(self.backend, 1)
         self.bytes = int(2 ** draw.uniform(8, 16))
-        self.code, self.message, self.seconds = None, "", 0.0
 
     def at_a_place(self):
         return self.kind in ACTIONS
 
-    def fault(self):
-        return f"{self.place}:{self.rank}:{self.number}:{ACTIONS[self.kind]}"
-
-    # Commands ------------------------------------------------------------------------------------------------------
-
     def commands(self, backend, more, environment):
         """Returns the command and environment of each process of a run."""
-        base = [str(self.campaign.train), str(self.campaign.config), *settings_of(self.method), "--output",
-                str(self.folder / "run"), *more]
+        base = [str(self.campaign.train), str(ROOT / "configs/synthetic_quick.toml"), *sets(SETTINGS + METHODS[self.method]),
+                "--output", str(self.run_folder), *more]
         if backend == "local":
             return [base + ["--workers", str(WORKERS)]], [environment]
         if backend == "mpi":
-            return [["mpirun", "-np", str(WORKERS), *base]], [dict(environment, **mpi_environment())]
+            return [["mpirun", "-np", str(WORKERS), *base]], [environment | MPI_ENVIRONMENT]
         meeting = f"file:{self.folder}/meeting"
-        prefix = [[] for _ in range(WORKERS)]
+        prefix = [[]] * WORKERS
         if self.kind == "network" and not more:
             meeting = f"tcp:198.18.0.1:{20000 + self.index % 20000}"
             prefix = [["ip", "netns", "exec", f"{self.campaign.cluster}-host{rank + 1}"] for rank in range(WORKERS)]
         command = base + ["--set", "comm.backend=tcp", "--set", f"comm.rendezvous={meeting}"]
         return ([prefix[rank] + command for rank in range(WORKERS)],
-                [dict(environment, RANK=str(rank), WORLD_SIZE=str(WORKERS)) for rank in range(WORKERS)])
+                [environment | {"RANK": str(rank), "WORLD_SIZE": str(WORKERS)} for rank in range(WORKERS)])
 
     def pids(self):
         """Returns the processes that train, by rank; one under rank 0 for local workers."""
         found = {}
         for entry in pathlib.Path("/proc").iterdir():
             try:
-                if not entry.name.isdigit() or f"--output\0{self.folder}/run\0".encode() not in (entry / "cmdline").read_bytes():
+                if not entry.name.isdigit() or f"--output\0{self.run_folder}\0".encode() not in (entry / "cmdline").read_bytes():
                     continue
                 if not os.path.basename(os.readlink(entry / "exe")).startswith("dragonn-train"):
                     continue
@@ -195,18 +172,9 @@ class Case:
                 continue
         return found
 
-    # The fault -----------------------------------------------------------------------------------------------------
-
     def run(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
-        if self.kind in DAMAGES:
-            self.damage()
-        elif self.kind == "network":
-            with self.campaign.network:
-                self.disturb()
-        else:
-            self.disturb()
+        with self.campaign.network if self.kind == "network" else contextlib.nullcontext():
+            (self.damage if self.kind in DAMAGES else self.disturb)()
         record = {"fault": self.index, "kind": self.kind, "method": self.method, "backend": self.backend,
                   "place": self.place if self.at_a_place() else "", "rank": self.rank, "pass": self.number,
                   "seconds": round(self.seconds, 2), "code": self.code, "outcome": self.outcome, "resumed": self.resumed,
@@ -216,28 +184,30 @@ class Case:
         return record
 
     def disturb(self):
-        environment = {"DRAGONN_FAULT": self.fault()} if self.at_a_place() else {}
-        limit = self.bytes if self.kind == "file limit" else None
+        environment = {}
+        if self.at_a_place():
+            environment["DRAGONN_FAULT"] = f"{self.place}:{self.rank}:{self.number}:{ACTIONS[self.kind]}"
         if self.kind == "full disk":
-            self.mount()
+            self.run_folder.mkdir()
+            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", self.run_folder], check=True)
         start = time.monotonic()
-        processes = Processes(*self.commands(self.backend, [], environment), file_limit=limit)
+        processes = Processes(*self.commands(self.backend, [], environment),
+                              file_limit=self.bytes if self.kind == "file limit" else None)
         try:
             self.act(processes, start)
-            while not processes.ended() and time.monotonic() - start < PATIENCE:
-                time.sleep(0.02)
-                self.release_stopped(processes)
+            hangs = processes.wait(start, self.release_stopped)
             self.seconds = time.monotonic() - start
-            hangs = not processes.ended()
             codes = [process.poll() for process in processes.processes]
         finally:
             left = self.pids()
-            self.end_all(processes, left)
+            for pid in left.values():
+                kill(pid, signal.SIGKILL)
+            processes.end()
             if self.kind == "network":
                 self.link("up")
         text = processes.text()
         (self.folder / "log").write_text(text)
-        (self.folder / "run" / "filler").unlink(missing_ok=True)
+        (self.run_folder / "filler").unlink(missing_ok=True)
         if hangs:
             self.findings.append(f"hang: not ended after {PATIENCE} s")
         elif not self.kind.startswith("stop") and left:
@@ -245,7 +215,7 @@ class Case:
         self.judge(codes, text, hangs)
         self.resume()
         if self.kind == "full disk":
-            subprocess.run(["umount", str(self.folder / "run")], check=True)
+            subprocess.run(["umount", self.run_folder], check=True)
 
     def act(self, processes, start):
         """Does what no place in the program does."""
@@ -254,42 +224,31 @@ class Case:
         while time.monotonic() - start < self.delay and not processes.ended():
             time.sleep(0.005)
         if self.kind == "network":
-            return self.link("down")
-        if self.kind == "full disk":
-            return self.fill()
-        pid = self.pids().get(0 if self.backend == "local" else self.rank)
-        if pid:
+            self.link("down")
+        elif self.kind == "full disk":
+            self.fill()
+        elif pid := self.pids().get(self.process_rank):
             os.kill(pid, {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "term": signal.SIGTERM}[self.kind.split()[0]])
 
     def link(self, state):
         subprocess.run(["ip", "-n", f"{self.campaign.cluster}-host{self.rank + 1}", "link", "set", "eth0", state], check=True)
 
-    def mount(self):
-        (self.folder / "run").mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(self.folder / "run")], check=True)
-
     def fill(self):
         """Leaves little or nothing of the disk."""
-        with open(self.folder / "run" / "filler", "wb", buffering=0) as filler:
-            try:
+        with open(self.run_folder / "filler", "wb", buffering=0) as filler:
+            with contextlib.suppress(OSError):
                 while True:
                     filler.write(bytes(4096))
-            except OSError:
-                os.truncate(filler.fileno(), max(0, filler.tell() - self.bytes // 4 * self.random.randrange(2)))
+            os.truncate(filler.fileno(), max(0, filler.tell() - self.bytes // 4 * self.random.randrange(2)))
 
-    def release_stopped(self, processes):
+    def release_stopped(self):
         """Continues the process that a fault has stopped, once; or ends it when all others have ended."""
-        if not self.kind.startswith("stop"):
-            return
-        pids = self.pids()
-        pid = pids.get(0 if self.backend == "local" else self.rank)
-        if not pid:
-            return
+        pids = self.pids() if self.kind.startswith("stop") else {}
+        pid = pids.get(self.process_rank)
         try:
-            state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            if not pid or pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "T":
+                return
         except OSError:
-            return
-        if state != "T":
             return
         if self.kind == "stop, continue":
             time.sleep(0.5)
@@ -297,65 +256,53 @@ class Case:
         elif len(pids) == 1:
             os.kill(pid, signal.SIGKILL)
 
-    def end_all(self, processes, left):
-        for pid in left.values():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        processes.end()
-
-    # The judgement -------------------------------------------------------------------------------------------------
-
     def judge(self, codes, text, hangs):
         self.code = max((abs(code) for code in codes if code is not None), default=None)
-        errors = [line for line in text.splitlines() if " E " in line or line.startswith("rank ")]
+        errors = error_lines(text, ["rank "])
         self.message = errors[0][:300] if errors else ""
         words = "\n".join(errors)
         # Where the program is not yet or no longer at work, in MPI's own start and end, its launcher speaks.
-        if not (self.folder / "run" / "metrics.jsonl").exists() or (self.folder / "run" / "summary.json").exists():
+        has_summary = (self.run_folder / "summary.json").exists()
+        if not (self.run_folder / "metrics.jsonl").exists() or has_summary:
             words += "".join(line for line in text.splitlines() if line.startswith("mpirun noticed"))
-        finished = (self.folder / "run" / "summary.json").exists() and all(code == 0 for code in codes)
+        finished = has_summary and all(code == 0 for code in codes)
         self.outcome = "went on" if finished else "stopped with a checkpoint" if 75 in codes else "ended"
         if hangs:
             return
         if self.kind in ("stop, continue", "delay") and not finished:
             self.findings.append(f"did not go on: {self.message}")
-        if self.kind in ("term", "usr1", "term at a time") and self.outcome == "ended" and not self.ends_before_training(codes):
+        if self.kind in TERMS and self.outcome == "ended" and not self.ends_before_training(codes):
             self.findings.append(f"exit codes {codes}, neither 0 nor 75: {self.message}")
-        dies = ("throw", "kill", "stop", "long delay")
-        if self.kind in dies and finished:
+        if self.kind in ("throw", "kill", "stop", "long delay") and finished:
             self.findings.append("went on, although a rank was gone")
-        if finished or self.outcome != "ended" or self.kind in ("term", "usr1", "term at a time"):
-            return
         # Nobody is left to say that the only process was killed.
-        if self.backend == "local" and self.kind.startswith("kill"):
+        if self.outcome != "ended" or self.kind in TERMS or (self.backend == "local" and self.kind.startswith("kill")):
             return
-        if not any(code for code in codes):
+        if not any(codes):
             self.findings.append("exit code 0 of a run that did not finish")
         self.judge_words(words)
 
     def ends_before_training(self, codes):
         """Before the first step nothing can be lost, and SIGTERM does what it always does."""
-        began = (self.folder / "run" / "metrics.jsonl").exists()
-        saved = (self.folder / "run" / "checkpoints").exists()
+        began = (self.run_folder / "metrics.jsonl").exists()
+        saved = (self.run_folder / "checkpoints").exists()
         first = not saved and "'step 1" in self.message  # other ranks were in it already
-        return self.kind.startswith("term") and (first or not began) and any(code for code in codes)
+        return self.kind.startswith("term") and (first or not began) and any(codes)
 
     def judge_words(self, errors):
-        began = (self.folder / "run" / "metrics.jsonl").exists()
+        began = (self.run_folder / "metrics.jsonl").exists()
         if self.kind in ("full disk", "file limit"):
             if not re.search(r"(cannot|not enough disk)", errors):
                 self.findings.append(f"does not say what cannot be written: {self.message}")
             return
-        if self.place == "commit" and self.at_a_place() and self.kind == "throw":
+        if self.place == "commit" and self.kind == "throw":
             return  # what rank 0 does for all is no rank's own error, and names its file instead
         wanted = r"rank \d" if self.kind == "network" else rf"rank {self.rank}\b"
         if self.place in MPI_PLACES and self.kind == "long delay":  # MPI does not tell which rank it waits for
             wanted = r"MPI_\w+ has not returned within|connecting to all ranks: nothing for"
         if not re.search(wanted, errors):
             self.findings.append(f"does not name rank {self.rank}: {self.message}")
-        has_steps = began and not (self.folder / "run" / "summary.json").exists()
+        has_steps = began and not (self.run_folder / "summary.json").exists()
         outside = self.at_a_place() and self.place in ("start", "finish", *MPI_PLACES)
         if has_steps and not outside and not re.search(r"step \d+", errors):
             self.findings.append(f"does not name the step: {self.message}")
@@ -363,35 +310,29 @@ class Case:
     def resume(self, backend=None):
         """Resumes from what is left, on the same backend or as local workers: the bits are the same."""
         backend = backend or self.random.choice([self.backend, "local"])
-        (self.folder / "run" / "summary.json").unlink(missing_ok=True)
+        (self.run_folder / "summary.json").unlink(missing_ok=True)
         code, text = self.run_to_end(backend, ["--resume", "auto"])
         if code != 0:
             self.resumed = "failed"
             self.findings.append(f"loss: cannot resume: {text.strip().splitlines()[-1:]}")
-            return
-        equal = summary(self.folder / "run")["parameters_hash"] == self.campaign.hashes[self.method]
-        self.resumed = "equal" if equal else "other parameters"
-        if not equal:
+        elif summary(self.run_folder)["parameters_hash"] == self.campaign.hashes[self.method]:
+            self.resumed = "equal"
+        else:
+            self.resumed = "other parameters"
             self.findings.append("loss: another result after resuming")
 
     def run_to_end(self, backend, more):
         processes = Processes(*self.commands(backend, more, {}))
-        start = time.monotonic()
-        while not processes.ended() and time.monotonic() - start < PATIENCE:
-            time.sleep(0.01)
-        hangs = not processes.ended()
-        processes.end()
-        text = processes.text()
-        if hangs:
+        if processes.wait(time.monotonic()):
             self.findings.append("hang: a run that nothing disturbs")
-        return max(abs(process.returncode) for process in processes.processes), text
+        processes.end()
+        return max(abs(process.returncode) for process in processes.processes), processes.text()
 
     def damage(self):
         """Damages a file of the newest checkpoint of a run that was cut short, or DONE of it or of all."""
         start = time.monotonic()
-        steps = CHECKPOINT_EVERY * self.random.randint(2, 4)
-        self.run_to_end("local", ["--set", f"train.max_steps={steps}"])
-        checkpoints = sorted((self.folder / "run" / "checkpoints").glob("step-*"))
+        self.run_to_end("local", ["--set", f"train.max_steps={CHECKPOINT_EVERY * self.random.randint(2, 4)}"])
+        checkpoints = sorted((self.run_folder / "checkpoints").glob("step-*"))
         damaged = checkpoints[-1:]
         if self.kind == "damaged DONE":
             damaged = self.random.choice([damaged, damaged, checkpoints])
@@ -400,17 +341,16 @@ class Case:
                 self.damage_done(checkpoint / "DONE", what)
         else:
             file = self.random.choice(sorted(damaged[0].iterdir()))
-            what = f"{file.name}"
-            content = bytearray(file.read_bytes())
+            what, content = file.name, bytearray(file.read_bytes())
             place = self.random.randrange(len(content))
             if self.kind == "cut file":
-                file.write_bytes(content[:place])
+                del content[place:]
             else:
                 content[place] ^= 1 << self.random.randrange(8)
-                file.write_bytes(content)
+            file.write_bytes(content)
         code, text = self.run_to_end(self.backend, ["--resume", "auto"])
         self.code, self.seconds = code, time.monotonic() - start
-        errors = [line for line in text.splitlines() if " E " in line]
+        errors = error_lines(text)
         self.message = errors[0][:300] if errors else ""
         self.outcome = "went on" if code == 0 else "ended"
         if code == 0:
@@ -434,92 +374,75 @@ class Case:
             os.mkfifo(done)
 
 
+def fault(campaign, index):
+    """Makes the fault of this number. Returns what came of it."""
+    case = Case(campaign, f"{index:05}")
+    case.draw(index)
+    return case.run()
+
+
 class Campaign:
     def __init__(self, options):
         self.seed, self.output, self.train = options.seed, options.output.resolve(), options.bin.resolve() / "dragonn-train"
-        self.output.mkdir(parents=True, exist_ok=True)
-        self.config = self.output / "fault.toml"
-        self.config.write_text(CONFIG)
-        self.hashes, self.verbs, self.seconds = {}, {}, {}
-        self.network = threading.Lock()
-        self.cluster = f"faults{os.getpid()}"
+        self.hashes, self.verbs, self.seconds = {}, dict.fromkeys(METHODS, []), {}
+        self.network, self.cluster = threading.Lock(), f"faults{os.getpid()}"
         self.places = options.place or []
         kinds = options.kind or (list(ACTIONS) if self.places else KINDS)
-        version = subprocess.run([self.train, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
-        if "with fault points" not in version and set(kinds) & set(ACTIONS):
-            raise SystemExit(f"fault_campaign: {self.train} has no fault points: build it with DRAGONN_FAULT_POINTS=ON, as "
-                             "scripts/test.sh does")
+        if "with fault points" not in output_of([self.train, "--version"]) and set(kinds) & set(ACTIONS):
+            raise RuntimeError(f"{self.train} has no fault points: build it with DRAGONN_FAULT_POINTS=ON, as scripts/test.sh does")
         self.kinds = [kind for kind in kinds if self.permits(kind)]
 
     def permits(self, kind):
-        if kind == "full disk":
-            return os.geteuid() == 0
         if kind != "network":
-            return True
-        environment = dict(os.environ, DRAGONN_CLUSTER=self.cluster, DRAGONN_CLUSTER_AWAKE="no")
-        up = os.geteuid() == 0 and subprocess.run([CLUSTER, "up", str(WORKERS), "1gbit"], env=environment,
-                                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
-        if not up:
+            return kind != "full disk" or os.geteuid() == 0
+        permits = os.geteuid() == 0 and self.on_cluster("up", str(WORKERS), "1gbit")
+        if not permits:
             print("fault_campaign: no network faults: this machine permits no network namespaces", file=sys.stderr)
-        return up
+        return permits
 
-    def close(self):
-        environment = dict(os.environ, DRAGONN_CLUSTER=self.cluster)
-        subprocess.run([CLUSTER, "down"], env=environment, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+    def on_cluster(self, *words):
+        environment = os.environ | {"DRAGONN_CLUSTER": self.cluster, "DRAGONN_CLUSTER_AWAKE": "no"}
+        return subprocess.run([CLUSTER, *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              check=False).returncode == 0
 
     def undisturbed(self):
         """Runs each method as nothing disturbs it; notes what it ends with and which verbs it has."""
         for method in METHODS:
-            self.verbs[method] = []
-        for method in METHODS:
-            case = Case.__new__(Case)
-            case.campaign, case.method, case.kind, case.findings = self, method, "", []
-            case.folder = self.output / "work" / f"whole-{method}"
-            shutil.rmtree(case.folder, ignore_errors=True)
-            case.folder.mkdir(parents=True)
+            case = Case(self, f"whole-{method}", method)
             code, text = case.run_to_end("local", [])
             if code:
-                raise SystemExit(f"fault_campaign: {method} fails undisturbed: {text}")
-            self.hashes[method] = summary(case.folder / "run")["parameters_hash"]
-            for line in metrics(case.folder / "run", "step"):
-                verbs = {verb for verb in line["seconds"] if not verb.startswith("exchange_") and verb != "decode"}
-                self.verbs[method] = sorted(verbs | {"agree"})
-            if method == "dgc_overlap":  # the thread of backward has no verb of its own
-                self.verbs[method].remove("backward")
+                raise RuntimeError(f"{method} fails undisturbed: {text}")
+            self.hashes[method] = summary(case.run_folder)["parameters_hash"]
+            verbs = set(metrics(case.run_folder, "step")[-1]["seconds"]) | {"agree"}
+            # The thread of backward has no verb of its own beside an exchange.
+            others = {"decode", "backward"} if method == "dgc_overlap" else {"decode"}
+            self.verbs[method] = sorted(verb for verb in verbs - others if not verb.startswith("exchange_"))
         for backend in ("local", "mpi", "tcp"):
             start = time.monotonic()
             case.run_to_end(backend, [])
             self.seconds[backend] = time.monotonic() - start
 
 
-def table(records):
+def report(records):
     """Returns the table of docs/reliability.md."""
-    rows = [table_head(["fault", "faults", "ended with an error", "stopped with a checkpoint", "went on", "hangs", "losses",
-                        "other findings"])]
-
     def row(name, some):
-        outcomes = collections.Counter(record["outcome"] for record in some)
+        outcomes = [record["outcome"] for record in some]
         findings = [finding for record in some for finding in record["findings"]]
-        hangs = sum(finding.startswith("hang") for finding in findings)
-        losses = sum(finding.startswith("loss") for finding in findings)
-        return table_line([name, len(some), outcomes["ended"], outcomes["stopped with a checkpoint"], outcomes["went on"], hangs,
-                           losses, len(findings) - hangs - losses])
+        hangs, losses = (sum(finding.startswith(word) for finding in findings) for word in ("hang", "loss"))
+        return [name, len(some), *map(outcomes.count, ("ended", "stopped with a checkpoint", "went on")), hangs, losses,
+                len(findings) - hangs - losses]
 
-    for kind in KINDS:
-        some = [record for record in records if record["kind"] == kind]
-        if some:
-            rows.append(row(kind, some))
-    rows.append(row("all", records))
+    by_kind = {kind: [record for record in records if record["kind"] == kind] for kind in KINDS}
+    lines = [table(["fault", "faults", "ended with an error", "stopped with a checkpoint", "went on", "hangs", "losses",
+                    "other findings"], [*(row(kind, some) for kind, some in by_kind.items() if some), row("all", records)])]
     for key in ("backend", "method", "place"):
-        counts = collections.Counter(record[key] for record in records if record[key])
-        if counts:
-            rows.append(f"\nby {key}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
-    return "\n".join(rows)
+        if counts := collections.Counter(record[key] for record in records if record[key]):
+            lines.append(f"\nby {key}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    return "\n".join(lines)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=int, default=100, help="number of faults, those of earlier calls included")
     parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("runs/faults"))
@@ -534,34 +457,34 @@ def main():
     records_file = options.output / "faults.jsonl"
     records = [json.loads(line) for line in records_file.read_text().splitlines()] if records_file.exists() else []
     if options.table:
-        print(table(records))
+        print(report(records))
         return 0
     if not (options.bin / "dragonn-train").exists():
         parser.error(f"--bin {options.bin}: no dragonn-train there: run scripts/test.sh, or name another folder")
+    options.output.mkdir(parents=True, exist_ok=True)
     campaign = Campaign(options)
     try:
         campaign.undisturbed()
         if options.only is not None:
-            print(json.dumps(Case(campaign, options.only).run(), indent=1))
+            print(json.dumps(fault(campaign, options.only), indent=1))
             return 0
         known = {record["fault"] for record in records}
         left = [index for index in range(options.faults) if index not in known]
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, records_file.open("a") as out:
             try:
-                for record in pool.map(lambda index: Case(campaign, index).run(), left):
+                for record in pool.map(lambda index: fault(campaign, index), left):
                     records.append(record)
-                    out.write(json.dumps(record) + "\n")
-                    out.flush()
+                    print(json.dumps(record), file=out, flush=True)
                     for finding in record["findings"]:
                         print(f"fault {record['fault']} ({record['kind']}, {record['method']}, {record['backend']}, "
                               f"{record['place']}): {finding}", file=sys.stderr)
             finally:
                 pool.shutdown(cancel_futures=True)  # an interrupted campaign ends after the faults at hand
     finally:
-        campaign.close()
-    print(table(records))
+        campaign.on_cluster("down")
+    print(report(records))
     return 1 if any(record["findings"] for record in records) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

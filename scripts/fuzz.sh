@@ -4,40 +4,36 @@
 # target, runs, findings, edges of the code that were reached. Needs clang 16 with libFuzzer (scripts/install_deps.sh tools).
 # Usage: scripts/fuzz.sh [TARGET...] [--runs N] [--list]
 #   TARGET: of tests/fuzz; without one all of them.
-#   --runs N: until each target has had N runs (default 100000), those of earlier calls included: build/fuzz/state/TARGET
-#             keeps their number, the inputs that reached new code and, in findings/, those that failed. A target with a
-#             finding is not run again before the finding is removed.
+#   --runs N: until each target has had N runs (100000), those of earlier calls included: build/fuzz/state/TARGET keeps their
+#             number, the inputs that reached new code and, in findings/, those that failed, which stop further runs.
 # Ends with 1 if there is a finding. A finding is repeated by
 #   DRAGONN_FUZZ_TARGET=TARGET build/fuzz/bin/fuzz_files FILE   (or fuzz_runs)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-runs=100000
-list=false
-targets=()
+fail() { echo "fuzz.sh: $*" >&2 && exit 2; }
+runs=100000 list=false targets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --runs) runs=${2:?fuzz.sh: --runs: expected a number} && shift ;;
     --list) list=true ;;
-    -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
-    -*) echo "fuzz.sh: '$1': expected --runs or --list" >&2 && exit 2 ;;
+    -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/fuzz.sh && exit 0 ;;
+    -*) fail "'$1': expected --runs or --list" ;;
     *) targets+=("$1") ;;
   esac
   shift
 done
-[[ $runs =~ ^[0-9]+$ ]] || { echo "fuzz.sh: --runs $runs: expected a number" >&2 && exit 2; }
-compiler=$(command -v clang++-16) || { echo "fuzz.sh: no clang++-16: scripts/install_deps.sh tools" >&2 && exit 2; }
+[[ $runs =~ ^[0-9]+$ ]] || fail "--runs $runs: expected a number"
+compiler=$(command -v clang++-16) || fail "no clang++-16: scripts/install_deps.sh tools"
 
 readonly build=build/fuzz programs=(files runs) runs_at_once=50000 # lost if this script is killed
 # A header must not ask for more memory than the file holds; the readers of small inputs need little.
 readonly limits=(-timeout=10 -malloc_limit_mb=64 -rss_limit_mb=1500)
 
 if [ -z "${DRAGONN_SKIP_BUILD:-}" ]; then
-  options=()
-  ! command -v ccache >/dev/null || options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)
   cmake -B $build -G Ninja -D CMAKE_CXX_COMPILER="$compiler" -D CMAKE_BUILD_TYPE=RelWithDebInfo \
     -D CMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" -D DRAGONN_SANITIZE=address,undefined -D DRAGONN_PCH=OFF -D DRAGONN_FUZZ=ON \
-    "${options[@]}" >/dev/null
+    -D CMAKE_CXX_COMPILER_LAUNCHER="$(! command -v ccache >/dev/null || echo ccache)" >/dev/null
   cmake --build $build --target "${programs[@]/#/fuzz_}" >&2
 fi
 
@@ -49,7 +45,7 @@ mapfile -t all < <(printf '%s\n' "${!program_of[@]}" | sort)
 if $list; then printf '%s\n' "${all[@]}" && exit; fi
 [ ${#targets[@]} -gt 0 ] || targets=("${all[@]}")
 for target in "${targets[@]}"; do
-  [ -n "${program_of[$target]:-}" ] || { echo "fuzz.sh: no target '$target': expected one of ${all[*]}" >&2 && exit 2; }
+  [ -n "${program_of[$target]:-}" ] || fail "no target '$target': expected one of ${all[*]}"
 done
 
 scratch=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")/dragonn-fuzz.XXXXXX")
@@ -59,12 +55,6 @@ trap 'exit 130' INT TERM
 runs_of() { cat "$build/state/$1/runs" 2>/dev/null || echo 0; }
 findings_of() { find "$build/state/$1/findings" -type f 2>/dev/null | wc -l; }
 edges_of() { sed -nE 's/.* cov: ([0-9]+) .*/\1/p' "$build/state/$1/log" 2>/dev/null | tail -n 1; }
-
-# The names of keys, which a fuzzer would hardly find.
-dictionary() {
-  { grep -ohE '"[a-z_.-]{2,}"' trainer/config/config_keys.def report/run.cpp trainer/cost_model/tensor_selection_json.cpp \
-    data/text/squad_file.cpp | sort -u; } >"$scratch/dictionary"
-}
 
 # fuzz TARGET RUNS
 fuzz() {
@@ -82,7 +72,9 @@ fuzz() {
   echo $(($(runs_of "$target") + ${executed:-0})) >"$state/runs"
 }
 
-dictionary
+# The names of keys, which a fuzzer would hardly find.
+grep -ohE '"[a-z_.-]{2,}"' trainer/config/config_keys.def report/run.cpp trainer/cost_model/tensor_selection_json.cpp \
+  data/text/squad_file.cpp | sort -u >"$scratch/dictionary"
 for target in "${targets[@]}"; do
   while [ "$(findings_of "$target")" = 0 ]; do
     left=$((runs - $(runs_of "$target")))
@@ -95,8 +87,7 @@ found=0
 printf '| %-12s | %9s | %8s | %6s |\n' target runs findings edges
 printf '|%s|%s|%s|%s|\n' -------------- ----------: ---------: -------:
 for target in "${targets[@]}"; do
-  findings=$(findings_of "$target")
-  printf '| %-12s | %9s | %8s | %6s |\n' "$target" "$(runs_of "$target")" "$findings" "$(edges_of "$target")"
-  [ "$findings" = 0 ] || found=1
+  printf '| %-12s | %9s | %8s | %6s |\n' "$target" "$(runs_of "$target")" "$(findings_of "$target")" "$(edges_of "$target")"
+  [ "$(findings_of "$target")" = 0 ] || found=1
 done
 exit $found

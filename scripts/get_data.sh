@@ -10,66 +10,24 @@
 #   --checksums FILE    lines "SHA-256  archive" which replace the official checksums: for mirrors of other copies
 set -euo pipefail
 
-usage() { sed -n 's/^# \{0,1\}//; 3,10p' "$0"; }
+die() { echo "get_data.sh: $1" >&2 && exit "${2:-1}"; }
 
-die() {
-  echo "get_data.sh: $1" >&2
-  exit "${2:-1}"
-}
-
-# set_description NAME: where the archives are, which there are, the files and folders that must come out of them, and
-# the folder of a package that has them, if there is one.
-set_description() {
-  package=
-  local idx='train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte t10k-labels-idx1-ubyte'
-  case $1 in
-    cifar10)
-      base=https://www.cs.toronto.edu/~kriz
-      archives=cifar-10-binary.tar.gz
-      files='data_batch_1.bin data_batch_2.bin data_batch_3.bin data_batch_4.bin data_batch_5.bin test_batch.bin'
-      ;;
-    cifar100)
-      base=https://www.cs.toronto.edu/~kriz
-      archives=cifar-100-binary.tar.gz
-      files='train.bin test.bin'
-      ;;
-    mnist)
-      base=https://ossci-datasets.s3.amazonaws.com/mnist
-      archives=${idx// /.gz }.gz
-      files=$archives
-      ;;
-    fashion_mnist)
-      base=http://fashion-mnist.s3-website.eu-central-1.amazonaws.com
-      archives=${idx// /.gz }.gz
-      files=$archives
-      package=${DRAGONN_DATASETS:-/usr/share/datasets}/fashion-mnist
-      ;;
-    wikitext2)
-      base=https://wikitext.smerity.com
-      archives=wikitext-2-v1.zip
-      files='wiki.train.tokens wiki.valid.tokens wiki.test.tokens'
-      ;;
-    tinyshakespeare)
-      base=https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare
-      archives=input.txt
-      files=input.txt
-      ;;
-    an4)
-      base=http://www.speech.cs.cmu.edu/databases/an4
-      archives=an4_raw.bigendian.tar.gz
-      files='etc wav'
-      ;;
-    *)
-      die "unknown data set '$1'; valid: cifar10, cifar100, mnist, fashion_mnist, wikitext2, tinyshakespeare, an4" 2
-      ;;
-  esac
-}
+readonly idx='train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz t10k-images-idx3-ubyte.gz t10k-labels-idx1-ubyte.gz'
+# Data set, where its archives are, the archives, and the files and folders that must come out of them.
+readonly data_sets="
+cifar10|https://www.cs.toronto.edu/~kriz|cifar-10-binary.tar.gz|data_batch_1.bin data_batch_2.bin data_batch_3.bin \
+data_batch_4.bin data_batch_5.bin test_batch.bin
+cifar100|https://www.cs.toronto.edu/~kriz|cifar-100-binary.tar.gz|train.bin test.bin
+mnist|https://ossci-datasets.s3.amazonaws.com/mnist|$idx|$idx
+fashion_mnist|http://fashion-mnist.s3-website.eu-central-1.amazonaws.com|$idx|$idx
+wikitext2|https://wikitext.smerity.com|wikitext-2-v1.zip|wiki.train.tokens wiki.valid.tokens wiki.test.tokens
+tinyshakespeare|https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare|input.txt|input.txt
+an4|http://www.speech.cs.cmu.edu/databases/an4|an4_raw.bigendian.tar.gz|etc wav
+"
 
 # The official SHA-256 sums: data set, sum, archive. A name without the .gz of its archive stands for what is in it.
-# No sum of AN4's archive is published: the line is about what comes out of it (an4_sum), in the copy that this project
-# was measured with.
-official_checksums() {
-  cat <<'SUMS'
+# No sum of AN4's archive is published: the line is about what comes out of it, in the copy that this project was measured with.
+readonly official_sums='
 cifar10 c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd cifar-10-binary.tar.gz
 cifar100 58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec cifar-100-binary.tar.gz
 mnist 440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609 train-images-idx3-ubyte.gz
@@ -91,19 +49,10 @@ fashion_mnist 0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34 t
 wikitext2 92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c wikitext-2-v1.zip
 tinyshakespeare 86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed input.txt
 an4 9a7aab057db8593cf071021625ae0bdc5ddd90610c68e4aaf40b48be93161988 content
-SUMS
-}
+'
 
 # official_sum NAME ARCHIVE: nothing where there is none.
-official_sum() { official_checksums | awk -v name="$1" -v archive="$2" '$1 == name && $3 == archive { print $2 }'; }
-
-# given_sum ARCHIVE: from --checksums.
-given_sum() {
-  local sum
-  sum=$(awk -v archive="$1" '{ sub(/^\*/, "", $2) } $2 == archive { print $1; exit }' "$checksums")
-  [ -n "$sum" ] || die "$checksums has no line for $1"
-  echo "$sum"
-}
+official_sum() { awk -v name="$1" -v archive="$2" '$1 == name && $3 == archive { print $2 }' <<<"$official_sums"; }
 
 sum_of() { sha256sum "$@" | cut -d ' ' -f 1; }
 
@@ -127,42 +76,41 @@ fetch() {
 
 # verify NAME ARCHIVE FILE: that the file is the archive, or, compressed anew, has what is in it.
 verify() {
-  local expected actual content
-  if [ -n "$checksums" ]; then expected=$(given_sum "$2"); else expected=$(official_sum "$1" "$2"); fi
-  [ -n "$expected" ] || return 0 # verify_content looks at what comes out of it
-  actual=$(sum_of "$3")
-  [ "$actual" != "$expected" ] || return 0
-  content=$(official_sum "$1" "${2%.gz}")
-  if [ -z "$checksums" ] && [ "$2" != "${2%.gz}" ] && [ -n "$content" ]; then
-    [ "$(gzip -dc "$3" 2>/dev/null | sum_of)" != "$content" ] || return 0
+  local expected actual content=''
+  if [ -n "$checksums" ]; then
+    expected=$(awk -v archive="$2" '{ sub(/^\*/, "", $2) } $2 == archive { print $1; exit }' "$checksums")
+    [ -n "$expected" ] || die "$checksums has no line for $2"
+  else
+    expected=$(official_sum "$1" "$2")
+    [[ $2 != *.gz ]] || content=$(official_sum "$1" "${2%.gz}")
   fi
+  actual=$(sum_of "$3")
+  # Without a sum verify_content looks at what comes out of it.
+  [ -n "$expected" ] && [ "$actual" != "$expected" ] || return 0
+  [ -z "$content" ] || [ "$(gzip -dc "$3" 2>/dev/null | sum_of)" != "$content" ] || return 0
   die "$2: SHA-256 is $actual, but should be $expected: damaged, or another file"
 }
 
-# has_package NAME: whether a package of the distribution is installed that has these archives.
+# has_package NAME: whether the distribution's package of Fashion-MNIST is wanted, and installed.
 has_package() {
   local archive
-  [ -n "$package" ] && [ -d "$package" ] || return 1
+  [ "$1" = fashion_mnist ] && [ -d "$package" ] || return 1
   for archive in $archives; do
-    if ! [ -f "$package/$archive" ] || ! (verify "$1" "$archive" "$package/$archive"); then
-      echo "get_data.sh: $package is not as it should be: it is left aside" >&2
-      return 1
-    fi
+    [ -f "$package/$archive" ] && (verify "$1" "$archive" "$package/$archive") ||
+      { echo "get_data.sh: $package is not as it should be: it is left aside" >&2 && return 1; }
   done
 }
 
-# an4_sum: of transcripts and samples, in the current folder. What lies beside them makes no difference.
-an4_sum() {
-  { printf '%s\n' etc/an4_{train,test}.{fileids,transcription}; sed 's|.*|wav/&.raw|' etc/an4_{train,test}.fileids; } |
-    LC_ALL=C sort | xargs -d '\n' sha256sum | sum_of
-}
-
-# verify_content NAME: of data sets whose archive has no published sum, in the current folder.
+# verify_content NAME: of AN4, in the current folder. What lies beside transcripts and samples makes no difference.
 verify_content() {
   local expected actual
   expected=$(official_sum "$1" content)
   [ -z "$checksums" ] && [ -n "$expected" ] || return 0
-  actual=$("$1_sum" 2>/dev/null) || die "$archives: transcripts or audio files are missing"
+  actual=$({
+    printf '%s\n' etc/an4_{train,test}.{fileids,transcription}
+    sed 's|.*|wav/&.raw|' etc/an4_{train,test}.fileids
+  } 2>/dev/null | LC_ALL=C sort | xargs -d '\n' sha256sum 2>/dev/null | sum_of) ||
+    die "$archives: transcripts or audio files are missing"
   [ "$actual" = "$expected" ] ||
     die "$archives: SHA-256 of the content is $actual, but should be $expected: damaged, or another version; \
 --checksums with the SHA-256 of the archive, $(sum_of "$work/$archives"), accepts it"
@@ -181,62 +129,50 @@ unpack() {
   esac
 }
 
-# The configs of this project name the parts of WikiText-2 as they are often called elsewhere.
-add_links() {
-  local part
-  [ "$1" = wikitext2 ] || return 0
-  for part in train valid test; do ln -sf "wiki.$part.tokens" "$2/$part.txt"; done
-}
+checksums='' arguments=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    -h | --help) sed -n 's/^# \{0,1\}//; 3,10p' "$0" && exit 0 ;;
+    --checksums)
+      [ $# -ge 2 ] || die "--checksums needs a file" 2
+      checksums=$2
+      [ -f "$checksums" ] || die "no such file: $checksums" 2
+      shift
+      ;;
+    -*) die "unknown option $1; valid: --checksums FILE, --help" 2 ;;
+    *) arguments+=("$1") ;;
+  esac
+  shift
+done
+[ ${#arguments[@]} = 2 ] || die "usage: scripts/get_data.sh [--checksums FILE] NAME DIR (see --help)" 2
+name=${arguments[0]} target=${arguments[1]} package=${DRAGONN_DATASETS:-/usr/share/datasets}/fashion-mnist
+IFS='|' read -r _ base archives files < <(awk -F '|' -v name="$name" '$1 == name' <<<"$data_sets") ||
+  die "unknown data set '$name'; valid: cifar10, cifar100, mnist, fashion_mnist, wikitext2, tinyshakespeare, an4" 2
 
-main() {
-  checksums=
-  local arguments=()
-  while [ $# -gt 0 ]; do
-    case $1 in
-      -h | --help) usage && exit 0 ;;
-      --checksums)
-        [ $# -ge 2 ] || die "--checksums needs a file" 2
-        checksums=$2
-        [ -f "$checksums" ] || die "no such file: $checksums" 2
-        shift
-        ;;
-      -*) die "unknown option $1; valid: --checksums FILE, --help" 2 ;;
-      *) arguments+=("$1") ;;
-    esac
-    shift
-  done
-  [ ${#arguments[@]} = 2 ] || die "usage: scripts/get_data.sh [--checksums FILE] NAME DIR (see --help)" 2
-  local name=${arguments[0]} target=${arguments[1]} archive file missing=
-  set_description "$name"
+missing=''
+for file in $files; do [ -e "$target/$file" ] || missing=$file; done
+[ -n "$missing" ] || { echo "$target has $name already" && exit 0; }
+for file in $files; do
+  [ ! -d "$target/$file" ] || die "$target has a folder $file, but not all of $name: move it away first"
+done
+if [ -z "${DRAGONN_MIRROR:-}" ] && has_package "$name"; then base=$package; fi
 
-  for file in $files; do [ -e "$target/$file" ] || missing=$file; done
-  if [ -z "$missing" ]; then
-    echo "$target has $name already"
-    exit 0
-  fi
-
-  for file in $files; do
-    [ ! -d "$target/$file" ] || die "$target has a folder $file, but not all of $name: move it away first"
-  done
-  if [ -z "${DRAGONN_MIRROR:-}" ] && has_package "$name"; then base=$package; fi
-
-  # On the file system of the target, so that the moves at the end are renames.
-  mkdir -p "$target" || die "cannot create $target"
-  work=$(cd "$target" && mktemp -d "$PWD/.get_data.XXXXXX") || die "cannot write to $target"
-  trap 'rm -rf "$work"' EXIT
-  mkdir "$work/content"
-  for archive in $archives; do
-    fetch "$archive" "$work/$archive"
-    verify "$name" "$archive" "$work/$archive"
-    unpack "$work/$archive" "$work/content"
-  done
-  for file in $files; do
-    [ -e "$work/content/$file" ] || die "$file is not in the archives of $name ($archives)"
-  done
-  (cd "$work/content" && verify_content "$name")
-  for file in $files; do mv -f "$work/content/$file" "$target/"; done
-  add_links "$name" "$target"
-  echo "$name is in $target: $files"
-}
-
-main "$@"
+# On the file system of the target, so that the moves at the end are renames.
+mkdir -p "$target" || die "cannot create $target"
+work=$(cd "$target" && mktemp -d "$PWD/.get_data.XXXXXX") || die "cannot write to $target"
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/content"
+for archive in $archives; do
+  fetch "$archive" "$work/$archive"
+  verify "$name" "$archive" "$work/$archive"
+  unpack "$work/$archive" "$work/content"
+done
+for file in $files; do
+  [ -e "$work/content/$file" ] || die "$file is not in the archives of $name ($archives)"
+done
+(cd "$work/content" && verify_content "$name")
+for file in $files; do mv -f "$work/content/$file" "$target/"; done
+if [ "$name" = wikitext2 ]; then # the names that the configs use
+  for part in train valid test; do ln -sf "wiki.$part.tokens" "$target/$part.txt"; done
+fi
+echo "$name is in $target: $files"

@@ -19,10 +19,7 @@ readonly self=${BASH_SOURCE[0]}
 readonly grace_s=10
 readonly stopped_with_checkpoint=75
 
-usage_error() {
-  echo "launch.sh: $*" >&2
-  exit 2
-}
+usage_error() { echo "launch.sh: $*" >&2 && exit 2; }
 
 # quote WORD...: as words of a line for any shell.
 quote() {
@@ -85,17 +82,10 @@ tell_all() { # SIGNAL
   for input in "${inputs[@]}"; do echo "$1" >&"$input"; done 2>/dev/null
 }
 
-# end_others: softly, and then not.
-end_others() {
-  tell_all TERM
-  (sleep $grace_s && kill -ALRM $$) >/dev/null 2>&1 &
-}
-
 await_all() {
   local status process failure=0 stopped=0
   while [ ${#ranks[@]} -gt 0 ]; do
-    process=""
-    status=0
+    process="" status=0
     wait -n -p process "${!ranks[@]}" || status=$?
     [ -n "${process:-}" ] || continue # a signal ended the wait
     if [ "$status" = $stopped_with_checkpoint ]; then
@@ -103,7 +93,10 @@ await_all() {
     elif [ "$status" != 0 ] && [ $failure = 0 ]; then
       failure=$status
       echo "launch.sh: rank ${ranks[$process]} on ${hosts[${ranks[$process]}]} ended with $status" >&2
-      [ ${#ranks[@]} = 1 ] || end_others
+      if [ ${#ranks[@]} -gt 1 ]; then # softly, and then not
+        tell_all TERM
+        (sleep $grace_s && kill -ALRM $$) >/dev/null 2>&1 &
+      fi
     fi
     unset "ranks[$process]"
   done

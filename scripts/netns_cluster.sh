@@ -4,8 +4,8 @@
 # both ends of every cable are shaped by `tc tbf`, so that each host sends and receives at RATE, both at a time. Open MPI
 # starts one rank per host and speaks TCP only. Nothing of it is seen in the machine's own network: no interface, no
 # route, no address. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN), iproute2, Open MPI and python3.
-# While a cluster is up the machine's processors do not sleep: an idle one that wakes late, as those of virtual machines do,
-# costs `tc tbf` its rate. Every cluster that comes up measures what it carries, says so in a line, and warns below 0.9 of RATE.
+# While a cluster is up the machine's processors do not sleep: one that wakes late costs `tc tbf` its rate. Every cluster that
+# comes up measures what it carries, says so in a line, and warns below 0.9 of RATE.
 #
 # Usage:
 #   scripts/netns_cluster.sh run HOSTS RATE -- COMMAND...    up, COMMAND under mpirun with a rank per host, down: also
@@ -15,10 +15,9 @@
 #   scripts/netns_cluster.sh down                            ends what runs there, and removes all
 #   scripts/netns_cluster.sh measure                         prints what it carries from host to host, in Gbit/s of payload
 #   scripts/netns_cluster.sh check                           whether this machine permits all that; else why not
-# Environment: DRAGONN_CLUSTER, the name of the cluster of up, exec, measure and down (dragonn); clusters of different names
-# stand side by side, and so do those of `run`, which add a number. DRAGONN_CLUSTER_AWAKE, how processors are kept awake:
-# `poll` (/dev/cpu_dma_latency), `spin` (a process of the class SCHED_IDLE on each) or `no`; unset: poll where that works,
-# else spin. OMPI_MCA_* are Open MPI's, and go before what is set here.
+# Environment: DRAGONN_CLUSTER, the name of the cluster of up, exec, measure and down (dragonn); clusters of different names stand
+# side by side, and so do those of `run`. DRAGONN_CLUSTER_AWAKE, how processors are kept awake: `poll` (/dev/cpu_dma_latency),
+# `spin` (a process of the class SCHED_IDLE on each) or `no`; unset: poll where that works, else spin. OMPI_MCA_* are Open MPI's.
 # Exit codes: 2 bad usage, 3 this machine does not permit it, 1 anything else that fails.
 set -euo pipefail
 
@@ -32,12 +31,7 @@ readonly smallest_burst=4096 # two frames of 1500 bytes, and some
 # A switch's buffer per port: the messages of some dozen hosts to one may queue without loss.
 readonly queue_bytes=4194304
 
-usage() { awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$self"; }
-
-fail() { # CODE MESSAGE
-  echo "netns_cluster: $2" >&2
-  exit "$1"
-}
+fail() { echo "netns_cluster: $2" >&2 && exit "$1"; } # CODE MESSAGE
 
 host_space() { echo "$cluster-host$1"; } # NUMBER, from 1
 host_address() { echo "$subnet.$1"; }
@@ -55,7 +49,10 @@ require_permission() {
   [ "$(id -u)" -eq 0 ] || fail 3 "network namespaces need root; this is user $(id -un)"
 }
 
-require_cluster() { [ "$(count_hosts)" -gt 0 ] || fail 1 "no cluster '$cluster' is up (netns_cluster.sh up HOSTS RATE)"; }
+require_cluster() {
+  require_permission
+  [ -n "$(spaces)" ] || fail 1 "no cluster '$cluster' is up (netns_cluster.sh up HOSTS RATE)"
+}
 
 check_size() { # HOSTS RATE
   [[ $1 =~ ^[0-9]{1,3}$ ]] && ((10#$1 >= 2 && 10#$1 <= 250)) || fail 2 "HOSTS '$1': expected 2 to 250"
@@ -64,70 +61,51 @@ check_size() { # HOSTS RATE
 
 # bytes_per_second RATE
 bytes_per_second() {
-  awk -v rate="$1" 'BEGIN {
-    unit = substr(rate, length(rate) - 3, 1)
-    printf "%.0f\n", rate * (unit == "k" ? 1e3 : unit == "m" ? 1e6 : 1e9) / 8 }'
-}
-
-# burst_of RATE: in bytes.
-burst_of() {
-  awk -v rate="$(bytes_per_second "$1")" -v us="$burst_us" -v least="$smallest_burst" 'BEGIN {
-    bytes = rate * us / 1e6
-    printf "%d\n", (bytes > least ? bytes : least) }'
+  awk -v rate="$1" 'BEGIN { printf "%.0f\n", rate / 8 * (rate ~ /k/ ? 1e3 : rate ~ /m/ ? 1e6 : 1e9) }'
 }
 
 # shape SPACE INTERFACE RATE: what leaves by this interface. Frames come in bundles that fit the burst: above it the shaper
 # takes them apart (a quarter of 1gbit is left on two cores), and smaller ones cost time, too.
 shape() {
-  local burst
-  burst=$(burst_of "$3")
+  local burst=$(($(bytes_per_second "$3") * burst_us / 1000000))
+  burst=$((burst > smallest_burst ? burst : smallest_burst))
   ip -n "$1" link set "$2" gso_max_size $((burst * 7 / 8)) up
   tc -n "$1" qdisc add dev "$2" root tbf rate "$3" burst "$burst" limit "$queue_bytes"
 }
 
-make_switch() {
-  local space
-  space=$(switch_space)
-  ip netns add "$space"
-  ip netns exec "$space" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1
-  ip -n "$space" link add bridge type bridge
-  ip -n "$space" link set bridge up
-}
-
 make_host() { # NUMBER RATE
-  local space
-  space=$(host_space "$1")
+  local space switch
+  space=$(host_space "$1") switch=$(switch_space)
   ip netns add "$space"
-  # As clusters are tuned: a connection that paused does not start from a small window again, and the sender does not
-  # pace itself below the rate of the cable.
+  # As clusters are tuned: a connection that paused does not start from a small window again.
   ip netns exec "$space" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv4.tcp_slow_start_after_idle=0 \
     net.ipv4.tcp_congestion_control=reno net.ipv4.tcp_no_metrics_save=1
   ip -n "$space" link set lo up
-  ip -n "$(switch_space)" link add "port$1" type veth peer name eth0 netns "$space"
+  ip -n "$switch" link add "port$1" type veth peer name eth0 netns "$space"
   ip -n "$space" address add "$(host_address "$1")/24" dev eth0
-  ip -n "$(switch_space)" link set "port$1" master bridge
+  ip -n "$switch" link set "port$1" master bridge
   shape "$space" eth0 "$2"
-  shape "$(switch_space)" "port$1" "$2"
+  shape "$switch" "port$1" "$2"
 }
 
 # build HOSTS RATE: in a subshell, whose first error ends it.
 build() (
   set -e
-  make_switch
+  switch=$(switch_space)
+  ip netns add "$switch"
+  ip netns exec "$switch" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1
+  ip -n "$switch" link add bridge type bridge
+  ip -n "$switch" link set bridge up
   for ((host = 1; host <= $1; ++host)); do make_host "$host" "$2"; done
 )
 
-# choose_awake: how processors are kept awake.
 choose_awake() {
-  awake=${DRAGONN_CLUSTER_AWAKE:-}
-  [[ ${awake:-no} =~ ^(poll|spin|no)$ ]] || fail 2 "DRAGONN_CLUSTER_AWAKE '$awake': expected poll, spin or no"
-  if [ -z "$awake" ]; then
-    if can_poll; then awake=poll; else awake=spin; fi
-  fi
+  awake=${DRAGONN_CLUSTER_AWAKE:-$(if can_poll; then echo poll; else echo spin; fi)}
+  [[ $awake =~ ^(poll|spin|no)$ ]] || fail 2 "DRAGONN_CLUSTER_AWAKE '$awake': expected poll, spin or no"
   [ "$awake" != poll ] || can_poll || fail 3 "DRAGONN_CLUSTER_AWAKE 'poll': an idle processor of this machine does not poll"
 }
 
-# can_poll: whether a processor that must not wake late polls instead of being halted. Elsewhere the request is of no effect.
+# can_poll: whether a processor that must not wake late polls instead of being halted.
 can_poll() {
   [ "$(cat /sys/devices/system/cpu/cpu0/cpuidle/state0/name 2>/dev/null)" = POLL ] && (exec 9<>/dev/cpu_dma_latency) 2>/dev/null
 }
@@ -147,27 +125,21 @@ poll() {
   while stands; do sleep 1 9>&-; done
 }
 
-# spin: a process on each processor that runs when nothing else wants to. Where the kernel shares the processors among
-# sessions first, its session is to get little.
+# spin: a process on each processor that runs when nothing else wants to, of a session that is to get little.
 spin() {
-  local processor
+  local part processor
   [ ! -e "/proc/$$/autogroup" ] || echo 19 >"/proc/$$/autogroup"
-  for processor in $(processors); do
-    (
-      taskset --cpu-list --pid "$processor" "$BASHPID"
-      chrt --idle --pid 0 "$BASHPID"
-      while stands; do for ((i = 0; i < 10000; ++i)); do :; done; done
-    ) &
+  # Of those that this process may use, in a list such as 0-3,8.
+  for part in $(awk '$1 == "Cpus_allowed_list:" { gsub(",", " ", $2); print $2 }' /proc/self/status); do
+    for ((processor = ${part%-*}; processor <= ${part#*-}; ++processor)); do
+      (
+        taskset --cpu-list --pid "$processor" "$BASHPID"
+        chrt --idle --pid 0 "$BASHPID"
+        while stands; do for ((i = 0; i < 10000; ++i)); do :; done; done
+      ) &
+    done
   done
   wait
-}
-
-# processors: the numbers of those that this process may use, of a list such as 0-3,8.
-processors() {
-  local part
-  for part in $(awk '$1 == "Cpus_allowed_list:" { gsub(",", " ", $2); print $2 }' /proc/self/status); do
-    seq "${part%-*}" "${part#*-}"
-  done
 }
 
 # measure: prints what the first host sends to the second, in Gbit/s; nothing where the rate is too low to say so in a moment.
@@ -185,15 +157,16 @@ measure() {
 report() {
   local measured
   measured=$(measure 2>/dev/null) || true
-  if [ -z "$measured" ]; then measured="not measured"; else measured="measured $measured Gbit/s"; fi
-  echo "netns_cluster: $1 hosts at $2, $measured" >&2
-  awk -v asked="$(bytes_per_second "$2")" '$1 == "measured" && $2 * 1e9 / 8 < 0.9 * asked {
-    printf "netns_cluster: warning: that is %.2g of the rate: this machine is too busy or too slow for it\n", $2 * 1e9 / 8 / asked
-  }' <<<"$measured" >&2
+  echo "netns_cluster: $1 hosts at $2, $([ -n "$measured" ] && echo "measured $measured Gbit/s" || echo "not measured")" >&2
+  awk -v asked="$(bytes_per_second "$2")" -v found="$measured" 'BEGIN {
+    share = found * 1e9 / 8 / asked
+    if (found != "" && share < 0.9)
+      printf "netns_cluster: warning: that is %.2g of the rate: this machine is too busy or too slow for it\n", share
+  }' >&2
 }
 
 up() { # HOSTS RATE
-  local messages
+  local messages status
   check_size "$@"
   choose_awake
   require_permission
@@ -201,25 +174,16 @@ up() { # HOSTS RATE
   # Not as a condition: bash would go on behind errors in there.
   set +e
   messages=$(build $((10#$1)) "$2" 2>&1)
-  local status=$?
+  status=$?
   set -e
-  if [ "$status" -ne 0 ]; then
-    down
-    fail 3 "this machine does not permit it: ${messages//$'\n'/; }"
-  fi
+  [ "$status" -eq 0 ] || { down && fail 3 "this machine does not permit it: ${messages//$'\n'/; }"; }
   keep_awake
   report $((10#$1)) "$2"
 }
 
-# processes: in any of the cluster's namespaces.
-processes() {
-  local space
-  for space in $(spaces); do ip netns pids "$space" 2>/dev/null || true; done
-}
-
 down() {
   local space pids
-  pids=$(processes)
+  pids=$(for space in $(spaces); do ip netns pids "$space" 2>/dev/null || true; done)
   # shellcheck disable=SC2086: a list
   [ -z "$pids" ] || kill -KILL $pids 2>/dev/null || true
   for space in $(spaces); do ip netns delete "$space"; done
@@ -227,34 +191,26 @@ down() {
 
 # launch HOSTS COMMAND...: becomes mpirun, on host 1.
 launch() {
-  local count=$1 hosts="" host
+  local count=$1 hosts="" host setting name
   shift
   [[ $self != *[[:space:]:]* ]] || fail 1 "mpirun cannot call '$self': the path has a blank or a colon"
   for ((host = 1; host <= count; ++host)); do hosts+="${hosts:+,}$(host_address "$host"):1"; done
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  mca plm_rsh_agent "$self enter $cluster"
-  mca pml ob1
-  mca btl tcp,self
-  mca btl_tcp_if_include "$subnet.0/24"
-  mca oob_tcp_if_include "$subnet.0/24"
-  mca btl_tcp_sndbuf 65536 # messages to several hosts leave one after the other, as they were sent, and not side by side
-  mca hwloc_base_binding_policy none
-  mca mpi_yield_when_idle 1 # the hosts share few cores
+  # Unless the caller has set it. By the small buffer, messages to several hosts leave one after the other, as they were sent,
+  # and not side by side. The hosts share few cores.
+  for setting in plm_rsh_agent="$self enter $cluster" pml=ob1 btl=tcp,self btl_tcp_if_include=$subnet.0/24 \
+    oob_tcp_if_include=$subnet.0/24 btl_tcp_sndbuf=65536 hwloc_base_binding_policy=none mpi_yield_when_idle=1; do
+    name=OMPI_MCA_${setting%%=*}
+    [ -n "${!name+set}" ] || export "$name=${setting#*=}"
+  done
   enter "$(host_address 1)" mpirun --host "$hosts" -np "$count" "$@"
-}
-
-# mca NAME VALUE: a setting of Open MPI, unless the caller has set it.
-mca() {
-  local name=OMPI_MCA_$1
-  [ -n "${!name+set}" ] || export "$name=$2"
 }
 
 # enter ADDRESS COMMAND...: becomes COMMAND on the host with that address, under a host name of its own.
 enter() {
   local space
   space=$(host_space "${1##*.}")
-  shift
-  exec ip netns exec "$space" unshare --uts bash -c 'hostname "$1"; shift; exec "$@"' - "$space" "$@"
+  exec ip netns exec "$space" unshare --uts bash -c 'hostname "$0"; exec "$@"' "$space" "${@:2}"
 }
 
 run() { # HOSTS RATE -- COMMAND...
@@ -280,29 +236,14 @@ run() { # HOSTS RATE -- COMMAND...
   exit "$status"
 }
 
-# guard OWNER: takes the cluster down after its owner, however that ended.
-guard() {
-  tail --pid="$1" --sleep-interval=0.2 -f /dev/null
-  down
-}
-
-check() {
-  cluster+=$$
-  trap down EXIT
-  up 2 1gbit
-}
-
 cluster=${DRAGONN_CLUSTER:-dragonn}
 [[ $cluster =~ ^[A-Za-z][A-Za-z0-9_]{0,31}$ ]] || fail 2 "DRAGONN_CLUSTER '$cluster': expected letters, digits and _"
 action=${1:-}
 [ $# -eq 0 ] || shift
-case $action in
-  up)
-    [ $# -eq 2 ] || fail 2 "expected: up HOSTS RATE"
-    up "$@"
-    ;;
-  exec)
-    require_permission
+case $action/$# in
+  up/2) up "$@" ;;
+  up/*) fail 2 "expected: up HOSTS RATE" ;;
+  exec/*)
     require_cluster
     hosts=$(count_hosts)
     if [ "${1:-}" = --hosts ]; then
@@ -313,32 +254,28 @@ case $action in
     [ $# -gt 0 ] || fail 2 "expected: exec [--hosts N] COMMAND..."
     launch "$hosts" "$@"
     ;;
-  down)
-    [ $# -eq 0 ] || fail 2 "expected: down"
-    require_permission
-    [ -n "$(spaces)" ] || fail 1 "no cluster '$cluster' is up (netns_cluster.sh up HOSTS RATE)"
-    down
+  down/0) require_cluster && down ;;
+  measure/0) require_cluster && { measure || fail 1 "no transfer from host to host"; } ;;
+  down/* | measure/*) fail 2 "expected: $action" ;;
+  run/*) run "$@" ;;
+  check/*)
+    cluster+=$$
+    trap down EXIT
+    up 2 1gbit
     ;;
-  measure)
-    [ $# -eq 0 ] || fail 2 "expected: measure"
-    require_permission
-    require_cluster
-    measure || fail 1 "no transfer from host to host"
-    ;;
-  run) run "$@" ;;
-  check) check ;;
-  -h | --help) usage ;;
-  poll | spin) # of keep_awake: CLUSTER
+  -h/* | --help/*) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$self" ;;
+  poll/* | spin/*) # of keep_awake: CLUSTER
     cluster=$1
     "$action"
     ;;
-  enter) # mpirun's remote shell: CLUSTER ADDRESS, and a line for a shell
+  enter/*) # mpirun's remote shell: CLUSTER ADDRESS, and a line for a shell
     cluster=$1
     enter "$2" sh -c "${*:3}"
     ;;
-  guard)
+  guard/*) # CLUSTER OWNER: takes the cluster down after its owner, however that ended
     cluster=$1
-    guard "$2"
+    tail --pid="$2" --sleep-interval=0.2 -f /dev/null
+    down
     ;;
   *) fail 2 "'$action': expected run, up, exec, measure, down or check (--help says more)" ;;
 esac

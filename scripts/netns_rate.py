@@ -19,13 +19,8 @@ LONGEST_S = 1  # where the machine does not hold the rate
 CHUNK_BYTES = 1 << 16
 
 
-def bytes_received(connection):
-    """What has reached the kernel, which receives while this process waits for a processor: tcpi_bytes_received."""
-    return struct.unpack_from("=Q", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136), 128)[0]
-
-
 def receive(address):
-    """How many bytes of one connection had come at which times."""
+    """The rate of one connection, in bytes per second; None if all came at once."""
     with socket.create_server((address, PORT)) as listener:
         listener.settimeout(PATIENCE_S)
         connection, _ = listener.accept()
@@ -33,43 +28,28 @@ def receive(address):
     with connection:
         connection.settimeout(PATIENCE_S)
         while connection.recv(CHUNK_BYTES):
-            arrivals.append((time.monotonic(), bytes_received(connection)))
-    return arrivals
-
-
-def rate_of(arrivals):
-    """In bytes per second; None if all came at once."""
+            # What has reached the kernel, which receives while this process waits for a processor: tcpi_bytes_received.
+            info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 136)
+            arrivals.append((time.monotonic(), struct.unpack_from("=Q", info, 128)[0]))
     start = next(((at, count) for at, count in arrivals if 4 * count >= arrivals[-1][1]), None)
     if start is None or start[0] == arrivals[-1][0]:
         return None
     return (arrivals[-1][1] - start[1]) / (arrivals[-1][0] - start[0])
 
 
-def connect(address):
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return socket.create_connection((address, PORT), timeout=PATIENCE_S)
-        except ConnectionRefusedError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-
-
 def send(address, bytes_per_second):
-    chunk = bytes(CHUNK_BYTES)
-    left = int(bytes_per_second * DURATION_S)
-    with connect(address) as connection:
+    chunk, left, deadline = bytes(CHUNK_BYTES), int(bytes_per_second * DURATION_S), time.monotonic() + PATIENCE_S
+    with socket.socket() as connection:
+        while error := connection.connect_ex((address, PORT)):
+            if time.monotonic() > deadline:
+                raise OSError(error, f"cannot connect to {address}")
+            time.sleep(0.01)
         end = time.monotonic() + LONGEST_S
         while left > 0 and time.monotonic() < end:
             left -= connection.send(chunk[:left])
 
 
-def main():
-    if sys.argv[1] == "send":
-        send(sys.argv[2], float(sys.argv[3]))
-    elif (rate := rate_of(receive(sys.argv[2]))) is not None:
-        print(f"{rate:.0f}")
-
-
-main()
+if sys.argv[1] == "send":
+    send(sys.argv[2], float(sys.argv[3]))
+elif (rate := receive(sys.argv[2])) is not None:
+    print(f"{rate:.0f}")

@@ -12,122 +12,75 @@ runs the same steps with the fitted latency and bandwidth, and each worker's pro
 Writes all rows to JSON (a result of an earlier call is kept and not measured again unless --again), and prints the table
 in Markdown. Run it on a quiet machine: `chrt -f 1 scripts/netns_table.py` keeps other processes off the cores.
 """
-import argparse
-import json
+import itertools
+import operator
 import pathlib
 import sys
-import tempfile
 
-from runs import BIN, CLUSTER, ROOT, output_of, read_rows, registered, table_head, table_line, words, write_rows
+from runs import BIN, CLUSTER, ROOT, Rows, bench_rows, make_parser, registered, run_main, table, words
 
 # A dense exchange takes many seconds and varies little. All others: as many as dragonn-bench takes, whole periods.
 STEPS = {"dense": ["--warmup", "1", "--steps", "1"]}
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hosts", type=words, default=["4", "8"])
-    parser.add_argument("--rates", type=words, default=["1gbit", "100mbit"])
-    parser.add_argument("--densities", type=words, default=["0.001", "0.01"])
-    parser.add_argument("--collectives", type=words, default=None, help="sparse ones; default: all that are registered")
-    parser.add_argument("--dense", type=words, default=["ring", "rabenseifner", "native"], help="algorithms; '' for none")
-    parser.add_argument("--numel", default="25000000")
-    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "netns.json")
-    parser.add_argument("--again", action="store_true", help="measure what is in the JSON file anew")
-    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
-    return parser.parse_args()
-
-
-def run_json(command):
-    """The rows that `command --json FILE` writes."""
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        output_of([*command, "--json", file.name])
-        return json.load(file)
-
-
-def key_of(row):
-    return row["collective"], row["algorithm"], row["density"], row["phase"]
+KEY = operator.itemgetter("collective", "algorithm", "density", "phase")
 
 
 class Measurement:
     """One cluster: so many hosts at one rate."""
 
     def __init__(self, arguments, hosts, rate):
-        self.bench = arguments.bin / "dragonn-bench"
-        self.numel, self.hosts, self.rate = arguments.numel, hosts, rate
+        self.bench, self.numel, self.hosts, self.rate = arguments.bin / "dragonn-bench", arguments.numel, hosts, rate
         self.on_hosts = [CLUSTER, "run", hosts, rate, "--", self.bench]
+        row = bench_rows([*self.on_hosts, "network"])[-1]
+        self.network = {"latency_us": row["fit_latency_us"], "gbps": row["fit_gbps"]}
 
-    def network(self):
-        row = run_json([*self.on_hosts, "network"])[-1]
-        return {"latency_us": row["fit_latency_us"], "gbps": row["fit_gbps"]}
-
-    def rows(self, network, what):
+    def rows(self, what):
         """Rows of the exchanges that the options `what` name: measured, predicted and in whole."""
         options = ["collective", "--numel", self.numel, *what, *STEPS.get(what[1], [])]
-        virtual = ["--ranks", self.hosts, "--latency-us", str(network["latency_us"]), "--gbps", str(network["gbps"]),
+        virtual = ["--ranks", self.hosts, "--latency-us", self.network["latency_us"], "--gbps", self.network["gbps"],
                    "--compute", "measured"]
-        with_all = run_json([*self.on_hosts, *options, "--everything"])
-        whole = {key_of(row): row for row in with_all}
+        with_all = bench_rows([*self.on_hosts, *options, "--everything"])
+        whole = {KEY(row): row for row in with_all}
         # Beside a dense exchange it is nothing how long ranks wait for each other to begin.
-        alone = with_all if what[1] == "dense" else run_json([*self.on_hosts, *options])
+        alone = with_all if what[1] == "dense" else bench_rows([*self.on_hosts, *options])
         # What Open MPI's own allreduce sends is not known here.
         is_predicted = alone[0]["algorithm"] != "native"
-        predicted = {key_of(row): row for row in run_json([self.bench, *options, *virtual])} if is_predicted else {}
+        predicted = {KEY(row): row for row in bench_rows([self.bench, *options, *virtual])} if is_predicted else {}
         for row in alone:
-            key = key_of(row)
+            key = KEY(row)
             virtual_seconds = predicted[key]["seconds"] if is_predicted else None
-            yield {
-                "hosts": int(self.hosts), "rate": self.rate, "latency_us": network["latency_us"], "gbps": network["gbps"],
-                "collective": row["collective"], "algorithm": row["algorithm"], "sparsifier": row["sparsifier"],
-                "phase": row["phase"], "numel": row["numel"], "density": row["density"], "steps": row["steps"],
-                "seconds": row["seconds"], "seconds_virtual": virtual_seconds,
-                "ratio": row["seconds"] / virtual_seconds if is_predicted else None,
-                "seconds_total": whole[key]["seconds_total"],
-                "bytes_sent_max": row["bytes_sent"]["max"], "messages_max": row["messages"]["max"],
-            }
-
-
-def collectives(arguments):
-    """Sparse ones, by name."""
-    return [name for name in registered(arguments.bin / "dragonn-train", "collective") if name != "dense"]
+            kept = ("collective", "algorithm", "sparsifier", "phase", "numel", "density", "steps", "seconds")
+            yield {"hosts": int(self.hosts), "rate": self.rate, **self.network, **{name: row[name] for name in kept},
+                   "seconds_virtual": virtual_seconds, "ratio": row["seconds"] / virtual_seconds if is_predicted else None,
+                   "seconds_total": whole[key]["seconds_total"],
+                   "bytes_sent_max": row["bytes_sent"]["max"], "messages_max": row["messages"]["max"]}
 
 
 def measure(arguments, known):
-    """Adds to `known` what is missing, and writes it after every exchange."""
-    wanted = [["--collective", "dense", "--dense-algorithm", name, "--density", arguments.densities[0]]
-              for name in arguments.dense]
-    names = collectives(arguments) if arguments.collectives is None else arguments.collectives
-    wanted += [["--collective", name, "--density", density]
-               for density in arguments.densities for name in names]
-    for hosts in arguments.hosts:
-        for rate in arguments.rates:
-            measurement, network = Measurement(arguments, hosts, rate), None
-            for what in wanted:
-                if not arguments.again and is_known(known, hosts, rate, arguments.numel, what):
-                    continue
-                network = network or measurement.network()
-                print(f"{hosts} hosts, {rate}: {' '.join(what)}", file=sys.stderr)
-                rows = list(measurement.rows(network, what))
-                known[:] = [row for row in known if identity(row) not in set(map(identity, rows))] + rows
-                write_rows(arguments.json, known)
-
-
-def identity(row):
-    return row["hosts"], row["rate"], row["numel"], *key_of(row)
-
-
-def is_known(known, hosts, rate, numel, what):
-    options = dict(zip(what[::2], what[1::2]))
-    return any(row["hosts"] == int(hosts) and row["rate"] == rate and row["numel"] == int(numel) and
-               row["collective"] == options["--collective"] and
-               row["algorithm"] == options.get("--dense-algorithm") and row["density"] == float(options["--density"])
-               for row in known)
+    """Adds to `known` what is missing."""
+    sparse = arguments.collectives
+    if sparse is None:
+        sparse = [name for name in registered(arguments.bin / "dragonn-train", "collective") if name != "dense"]
+    wanted = [["--collective", "dense", "--dense-algorithm", name, "--density", arguments.densities[0]] for name in arguments.dense]
+    wanted += [["--collective", name, "--density", density] for density in arguments.densities for name in sparse]
+    for hosts, rate in itertools.product(arguments.hosts, arguments.rates):
+        measurement = None
+        for what in wanted:
+            options = dict(zip(what[::2], what[1::2]))
+            case = {"hosts": int(hosts), "rate": rate, "numel": int(arguments.numel), "collective": options["--collective"],
+                    "algorithm": options.get("--dense-algorithm"), "density": float(options["--density"])}
+            if not arguments.again and known.has(case):
+                continue
+            measurement = measurement or Measurement(arguments, hosts, rate)
+            print(f"{hosts} hosts, {rate}: {' '.join(what)}", file=sys.stderr)
+            rows = list(measurement.rows(what))
+            known[:] = [row for row in known if not case.items() <= row.items()]
+            known.add(rows)
 
 
 def seconds(value):
-    if value is None:
-        return ""
-    return f"{value:.2f} s" if value >= 1 else f"{1000 * value:.1f} ms"
+    return "" if value is None else f"{value:.2f} s" if value >= 1 else f"{1000 * value:.1f} ms"
 
 
 def name_of(row):
@@ -140,17 +93,15 @@ def cell(row):
     return seconds(row["seconds"]) + ratio + whole
 
 
-def table(rows):
+def report(rows):
     """A column per cluster: the collective alone (over the prediction); the whole exchange. Of phases the mean over all."""
     rows = [row for row in rows if row["phase"] in ("step", "period")]
     clusters = sorted({(row["hosts"], row["rate"]) for row in rows})
     names = list(dict.fromkeys(name_of(row) for row in sorted(rows, key=lambda row: (
         row["collective"] != "dense", row["density"], row["collective"]))))
     cells = {(name_of(row), (row["hosts"], row["rate"])): cell(row) for row in rows}
-    yield table_head(["collective, density", *(f"{hosts} hosts, {rate}" for hosts, rate in clusters)])
-    for name in names:
-        yield table_line([name, *(cells.get((name, cluster), "") for cluster in clusters)])
-    yield ""
+    yield table(["collective, density", *(f"{hosts} hosts, {rate}" for hosts, rate in clusters)],
+                ([name, *(cells.get((name, cluster), "") for cluster in clusters)] for name in names)) + "\n"
     yield from (f"- {line}" for cluster in clusters for line in gains(rows, cluster))
 
 
@@ -167,16 +118,21 @@ def gains(rows, cluster):
 
 
 def main():
-    arguments = parse_arguments()
-    known = read_rows(arguments.json)
-    try:
-        measure(arguments, known)
-    except RuntimeError as error:
-        print(f"netns_table: {error}", file=sys.stderr)
-        return 1
-    print("\n".join(table(known)))
-    return 0
+    parser = make_parser(__doc__)
+    parser.add_argument("--hosts", type=words, default=["4", "8"])
+    parser.add_argument("--rates", type=words, default=["1gbit", "100mbit"])
+    parser.add_argument("--densities", type=words, default=["0.001", "0.01"])
+    parser.add_argument("--collectives", type=words, default=None, help="sparse ones; default: all that are registered")
+    parser.add_argument("--dense", type=words, default=["ring", "rabenseifner", "native"], help="algorithms; '' for none")
+    parser.add_argument("--numel", default="25000000")
+    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "netns.json")
+    parser.add_argument("--again", action="store_true", help="measure what is in the JSON file anew")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
+    arguments = parser.parse_args()
+    known = Rows(arguments.json)
+    measure(arguments, known)
+    print("\n".join(report(known)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 case ${1:-} in
   '' | --dev) ;;
-  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" && exit 0 ;;
+  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/package_test.sh && exit 0 ;;
   *) echo "package_test.sh: '$1': expected nothing, --dev or --help" >&2 && exit 2 ;;
 esac
 skip() { echo "skipped: $*" && exit 77; }
@@ -49,11 +49,14 @@ cp -an "$cache/archives/." "$root/var/cache/apt/archives/"
 cp /etc/resolv.conf "$root/etc/"
 cp "$packages"/*.deb "$root/root/"
 inside() { env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
+# apt_install OPTION|PACKAGE...: and keeps what it loads.
+apt_install() {
+  inside apt-get -qy --no-install-recommends install "$@" >>"$cache/dpkg.log" 2>&1 || fail "$(tail -5 "$cache/dpkg.log")"
+  cp -an "$root"/var/cache/apt/archives/*.deb "$cache/archives/" 2>/dev/null || true
+}
 # install PACKAGE_NAME: dpkg takes the file, apt what it depends on.
 install() {
-  inside sh -c "dpkg -i /root/$1_*.deb" >"$cache/dpkg.log" 2>&1 ||
-    inside apt-get -qy --no-install-recommends -f install >>"$cache/dpkg.log" 2>&1 || fail "$(tail -5 "$cache/dpkg.log")"
-  cp -an "$root"/var/cache/apt/archives/*.deb "$cache/archives/" 2>/dev/null || true
+  inside sh -c "dpkg -i /root/$1_*.deb" >"$cache/dpkg.log" 2>&1 || apt_install -f
   inside dpkg -s "$1" | grep -q '^Status: install ok installed' || fail "$1 is not installed: $(tail -5 "$cache/dpkg.log")"
 }
 inside apt-get -q update >"$cache/update.log" 2>&1 || skip "apt-get update fails: $(tail -1 "$cache/update.log")"
@@ -94,16 +97,15 @@ offers "dragonn train --d" "--dry-run"
 
 if [ "${1:-}" = --dev ]; then
   install dragonn-dev
-  inside apt-get -qy --no-install-recommends install g++ make >"$cache/dpkg.log" 2>&1 || fail "$(tail -3 "$cache/dpkg.log")"
-  cp -an "$root"/var/cache/apt/archives/*.deb "$cache/archives/" 2>/dev/null || true
-  cp -a tests/house/consumer "$root/root/"
-  inside sh -c 'cmake -S /root/consumer -B /root/build && cmake --build /root/build' >"$cache/consumer.log" 2>&1 ||
-    fail "a project on dragonn-dev: $(tail -5 "$cache/consumer.log")"
-  prints '^dragonn$' /root/build/consumer
-  cp -a examples/own_sparsifier "$root/root/"
-  inside sh -c 'cmake -S /root/own_sparsifier -B /root/plugin && cmake --build /root/plugin' >"$cache/plugin.log" 2>&1 ||
-    fail "a plug-in on dragonn-dev: $(tail -5 "$cache/plugin.log")"
-  prints '^sparsifier every_nth: .*plug-in /root/plugin/every_nth.so' dragonn-train --plugin /root/plugin/every_nth.so --list
+  apt_install g++ make
+  for project in tests/house/consumer examples/own_sparsifier; do
+    cp -a $project "$root/root/"
+    inside sh -c "cd /root/${project##*/} && cmake -B build && cmake --build build" >"$cache/project.log" 2>&1 ||
+      fail "$project on dragonn-dev: $(tail -5 "$cache/project.log")"
+  done
+  plugin=/root/own_sparsifier/build/every_nth.so
+  prints '^dragonn$' /root/consumer/build/consumer
+  prints "^sparsifier every_nth: .*plug-in $plugin" dragonn-train --plugin $plugin --list
   echo "a project and a plug-in on dragonn-dev build and run"
 fi
 echo "all passed"

@@ -12,7 +12,7 @@ Each row has two numbers: "theirs" takes the paper's selectors and our collectiv
 the rate of the network, in Gbit/s, at which the first of them would equal the paper's number. Both are also given at the
 effective rate that a paper's own numbers imply, where they agree on one.
 """
-import argparse
+import collections
 import dataclasses
 import functools
 import json
@@ -24,7 +24,7 @@ import tempfile
 import tomllib
 import wave
 
-from runs import ROOT, metrics, output_of, sets, table
+from runs import BIN, ROOT, bench_rows, make_parser, metrics, output_of, run_main, sets, table, words
 
 ASSUMPTIONS = pathlib.Path(__file__).with_suffix(".toml")
 WORD = 4
@@ -36,13 +36,7 @@ LARGEST_UNION = 2e7
 UNLIMITED_GBPS = 1e9
 MARKS = ("<!-- tables: written by scripts/paper_headlines.py --update -->", "<!-- end of tables -->")
 
-
-@dataclasses.dataclass(frozen=True)
-class Tensor:
-    name: str
-    numel: int
-    mflop: float  # of a forward pass of one sample
-    is_vector: bool
+Tensor = collections.namedtuple("Tensor", "numel mflop is_vector")  # mflop: of a forward pass of one sample
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,60 +55,21 @@ class Exchange:
 @dataclasses.dataclass
 class Step:
     """Times of a step in seconds, and what a worker sends in it."""
-    total: float
     compute: float
-    select: float
-    exchange: float
-    decode: float
-    bytes_sent: float
-    messages: float
+    total: float = 0.0
+    select: float = 0.0
+    exchange: float = 0.0
+    decode: float = 0.0
+    bytes_sent: float = 0.0
+    messages: float = 0.0
 
     @property
     def synchronization(self):
         return self.select + self.exchange + self.decode
 
 
-class Programs:
-    """Runs the programs of the project, each command once."""
-
-    def __init__(self, folder, work):
-        self.folder = pathlib.Path(folder).resolve()
-        self.work = pathlib.Path(work)
-
-    def output_of(self, program, *arguments):
-        return output_of([self.folder / program, *arguments], cwd=ROOT)
-
-    def rows_of(self, *arguments):
-        file = self.work / "rows.json"
-        self.output_of("dragonn-bench", "collective", *arguments, "--json", file)
-        return json.loads(file.read_text())
-
-    @functools.cache
-    def exchange(self, collective, ranks, numel, density, latency_us, gbps, period):
-        def seconds_and_row(rate):
-            arguments = ["--collective", collective, "--ranks", ranks, "--density", density, "--latency-us", latency_us,
-                         "--gbps", rate / scale, "--numel", max(1, round(numel / scale))]
-            if is_union:
-                arguments += ["--steps", 1, "--warmup", 1]
-            else:
-                arguments.append("--payload-only")
-            if period:
-                arguments += ["--set", f"oktopk.global_period={period}"]
-            row = self.rows_of(*arguments)[-1]  # the last row of a collective with a period is its mean
-            return row["seconds"], row
-
-        is_union = collective == "index_union"
-        scale = max(1, ranks * numel / (LARGEST_UNION if is_union else LARGEST_RUN))
-        seconds, row = seconds_and_row(gbps)
-        latency, _ = seconds_and_row(UNLIMITED_GBPS)
-        return Exchange(seconds, latency, gbps, row["bytes_sent"]["mean"] * scale + row["header_bytes_sent"]["mean"],
-                        row["messages"]["mean"] + row["header_messages"]["mean"])
-
-
 def write_words(folder, count):
-    """Writes a text with so many different words."""
-    words = [f"w{i}" for i in range(count)]
-    text = "".join(" ".join(words[i:i + 20]) + "\n" for i in range(0, count, 20))
+    text = "".join(f"w{i}" + ("\n" if i % 20 == 19 or i == count - 1 else " ") for i in range(count))
     for name in ("train.txt", "valid.txt"):
         (folder / name).write_text(text)
 
@@ -132,89 +87,91 @@ def write_audio(folder, seconds):
 def parse_dry_run(text, resize):
     """Returns the tensors in the order of the exchange, the last layer's first, each with the FLOPs of its layer."""
     mflop = {name: float(number) for name, number in re.findall(r"^  (\S+) .*\] +\d+ +([\d.]+)$", text, re.MULTILINE)}
-    buckets = re.findall(r"^  (\S+) +(\d+) +\d+ +(sparse|dense)$", text, re.MULTILINE)
-    if not buckets:
+    if not (buckets := re.findall(r"^  (\S+) +(\d+) +\d+ +(?:sparse|dense)$", text, re.MULTILINE)):
         raise RuntimeError("dragonn-train --dry-run printed no buckets")
     # A layer's FLOPs count once: at the first of its tensors. Layers without weights of their own count with the vectors.
-    unclaimed, tensors = dict(mflop), []
-    for name, numel, kind in buckets:
-        layer = name.rsplit(".", 1)[0]
-        is_vector = ".." in name
-        tensors.append(Tensor(name, resize.get(name, int(numel)), unclaimed.pop(layer, 0.0), is_vector))
-    rest = sum(unclaimed.values())
-    last = tensors[-1]
-    tensors[-1] = dataclasses.replace(last, mflop=last.mflop + rest)
-    return tensors
+    tensors = [Tensor(resize.get(name, int(numel)), mflop.pop(name.rsplit(".", 1)[0], 0.0), ".." in name) for name, numel in buckets]
+    return [*tensors[:-1], tensors[-1]._replace(mflop=tensors[-1].mflop + sum(mflop.values()))]
+
+
+def rows_of(group):
+    columns, rows, each = (group.pop(key, default) for key, default in (("columns", []), ("rows", [[]]), ("each", {})))
+    for values in rows:
+        row = group | dict(zip(columns, values)) | each
+        for at in range(len(row["paper"]) if each else 1):
+            one = {key: value[at] if each and isinstance(value, list) else value for key, value in row.items()}
+            yield {key: value.format(**one) if isinstance(value, str) else value for key, value in one.items()}
 
 
 def read_assumptions(path):
-    """Returns the assumptions with what groups of setups and of headlines have in common in each of them."""
+    """Returns the assumptions, with what setups and headlines have in common in each of them."""
     given = tomllib.loads(path.read_text())
     given["setups"] = {name: given["papers"][name.partition("_")[0]] | setup for name, setup in given["setups"].items()}
-    given["headlines"] = [{**group, **dict(zip(group.get("columns", []), row))}
-                          for group in given["headlines"] for row in group.get("rows", [[]])]
+    given["headlines"] = [row for group in given["headlines"] for row in rows_of(group)]
     for model in given["models"].values():
         if "image" in model:
             side, classes = model["image"]
-            model["set"] = model.get("set", []) + [f"data.height={side}", f"data.width={side}", "data.channels=3",
-                                                   f"data.classes={classes}"]
+            model["set"] = [*model.get("set", []), f"data.height={side}", f"data.width={side}", "data.channels=3",
+                            f"data.classes={classes}"]
     return given
 
 
 class Headlines:
-    def __init__(self, assumptions, programs):
-        self.given = assumptions
-        self.programs = programs
+    """What the rows state. Each command runs once."""
+
+    def __init__(self, assumptions, programs, work):
+        self.given, self.programs, self.work = assumptions, programs, work
+
+    def trained(self, *arguments):
+        return output_of([self.programs / "dragonn-train", *arguments], cwd=ROOT)
+
+    def exchanged(self, collective, row, *more):
+        """Rows of a collective; `row` has ranks, numel, density, latency_us and gbps."""
+        options = [option for key in ("ranks", "numel", "density", "latency_us", "gbps")
+                   for option in (f"--{key.replace('_', '-')}", row[key])]
+        return bench_rows([self.programs / "dragonn-bench", "collective", "--collective", collective, *options, *more])
 
     @functools.cache
     def tensors(self, name):
         model = self.given["models"][name]
-        arguments = [f"model.name={name}"] if "image" in model else []
-        arguments += model["set"]
-        folder = self.programs.work / name
-        folder.mkdir(exist_ok=True)
+        arguments = [*([f"model.name={name}"] if "image" in model else []), *model["set"], "compression.method=topk",
+                     "compression.bucket=tensor", "compression.density_schedule=constant"]
         for kind, amount in model.get("generated", {}).items():
+            folder = self.work / name
+            folder.mkdir()
             {"words": write_words, "seconds": write_audio}[kind](folder, amount)
             arguments.append(f"data.path={folder}")
-        arguments += ["compression.method=topk", "compression.bucket=tensor", "compression.density_schedule=constant"]
-        text = self.programs.output_of("dragonn-train", model.get("config", "configs/synthetic_quick.toml"), "--dry-run",
-                                       *sets(arguments))
-        return parse_dry_run(text, model.get("resize", {}))
+        config = model.get("config", "configs/synthetic_quick.toml")
+        return parse_dry_run(self.trained(config, "--dry-run", *sets(arguments)), model.get("resize", {}))
 
     def compute_seconds(self, setup):
         if "step_ms" in setup:
             return setup["step_ms"] / 1e3
-        mflop = sum(tensor.mflop for tensor in self.tensors(setup["model"]))
-        return 3 * mflop * 1e6 * setup["batch"] / (self.given["devices"][setup["device"]]["tflops"] * 1e12 *
-                                                   setup["efficiency"])
+        flops = 3e6 * setup["batch"] * sum(tensor.mflop for tensor in self.tensors(setup["model"]))
+        return flops / (self.given["devices"][setup["device"]]["tflops"] * 1e12 * setup["efficiency"])
 
     def memory_seconds(self, setup, moved):
-        """Returns the time in which the device moves so many bytes."""
-        rate = self.given["devices"][setup["device"]]["memory_gbs"] * 1e9 * self.given["ours"]["memory_share"]
-        return moved / rate
+        return moved / (self.given["devices"][setup["device"]]["memory_gbs"] * 1e9 * self.given["ours"]["memory_share"])
 
     def select_seconds(self, setup, selector, numel, whose, ranks):
         """Returns the time of accumulation and selection on one bucket."""
-        ours, theirs = self.given["ours"], self.given["theirs"]
-        accumulate = ours["accumulate_bytes"][setup["memory"]] * numel
+        ours, side, rate = self.given["ours"], self.given[whose], 0.0  # nanoseconds for an element
+        moved = ours["accumulate_bytes"][setup["memory"]]
         if whose == "ours":
-            moved = accumulate + ours["further_passes"].get(selector, 0) * WORD * numel
-            return self.memory_seconds(setup, moved) + ours["kernels"] * ours["launch_us"] * 1e-6
-        nanoseconds = theirs[setup["device"]][selector] * numel
-        if selector == "exdyna":
-            nanoseconds /= ranks  # a worker searches its partition
-        if selector == "oktopk":
-            nanoseconds += theirs[setup["device"]]["topk"] * numel / setup["period"]
-        return nanoseconds * 1e-9 + self.memory_seconds(setup, accumulate) + theirs["kernels"] * theirs["launch_us"] * 1e-6
+            moved += ours["further_passes"].get(selector, 0) * WORD
+        else:
+            rates = side[setup["device"]]
+            rate = rates[selector] / (ranks if selector == "exdyna" else 1)  # there a worker searches its partition
+            rate += rates["topk"] / setup["period"] if selector == "oktopk" else 0.0
+        return rate * numel * 1e-9 + self.memory_seconds(setup, moved * numel) + side["kernels"] * side["launch_us"] * 1e-6
 
     def decode_seconds(self, setup, decode, numel, ranks, whose):
         """Returns the time to sum the lists of all ranks. Our kernels decode sparse, whatever the paper does."""
         k = setup["density"] * numel
         if decode == "merge":  # a tree: each round reads two lists, adds and selects; theirs selects in a dense vector
-            rounds = (ranks - 1).bit_length()
             if whose == "theirs":
                 return 0.0  # within the papers' rate of topk, which is fitted to a row with merges
-            return rounds * self.memory_seconds(setup, 6 * 2 * k * ENTRY)
+            return (ranks - 1).bit_length() * self.memory_seconds(setup, 6 * 2 * k * ENTRY)
         entries = {"sum": 2 * k, "fill": min(k * ranks, numel)}.get(decode, k * ranks)
         scatter = 64 * entries  # a sector is read and written for each entry
         if decode == "dense" and whose == "theirs":
@@ -225,7 +182,24 @@ class Headlines:
         network = self.given["networks"][setup["network"]]
         density = max(setup["density"], 1 / numel)
         period = setup.get("period") if collective == "oktopk" else None
-        return self.programs.exchange(collective, ranks, numel, density, network["latency_us"], network["gbps"], period)
+        return self.measured_exchange(collective, ranks, numel, density, network["latency_us"], network["gbps"], period)
+
+    @functools.cache
+    def measured_exchange(self, collective, ranks, numel, density, latency_us, gbps, period):
+        is_union = collective == "index_union"
+        scale = max(1, ranks * numel / (LARGEST_UNION if is_union else LARGEST_RUN))
+        options = ["--steps", 1, "--warmup", 1] if is_union else ["--payload-only"]
+        options += ["--set", f"oktopk.global_period={period}"] if period else []
+
+        def row_at(rate):
+            run = {"ranks": ranks, "numel": max(1, round(numel / scale)), "density": density, "latency_us": latency_us,
+                   "gbps": rate / scale}
+            return self.exchanged(collective, run, *options)[-1]  # the mean of a period comes last
+
+        row = row_at(gbps)
+        return Exchange(row["seconds"], row_at(UNLIMITED_GBPS)["seconds"], gbps,
+                        row["bytes_sent"]["mean"] * scale + row["header_bytes_sent"]["mean"],
+                        row["messages"]["mean"] + row["header_messages"]["mean"])
 
     def buckets(self, setup, scheme, gbps, whose, ranks):
         """Returns (numel, mflop, is_sparse) of each bucket, the last layer's first."""
@@ -233,36 +207,29 @@ class Headlines:
         if scheme["bucket"] == "model":
             return [(sum(t.numel for t in tensors), sum(t.mflop for t in tensors), "selector" in scheme)]
         if scheme["bucket"] != "tensor":
-            return fused([(t.numel, t.mflop) for t in tensors], scheme["bucket"])
-        result, dense = [], []
-        for tensor in tensors:
-            if tensor.is_vector or not self.pays(setup, scheme, tensor.numel, gbps, whose, ranks):
-                dense.append((tensor.numel, tensor.mflop))
-            else:
-                result.append((tensor.numel, tensor.mflop, True))
-        return result + fused(dense, 64)
+            return fused([tensor[:2] for tensor in tensors], scheme["bucket"])
 
-    def pays(self, setup, scheme, numel, gbps, whose, ranks):
-        """Decides on a tensor as DRAGONN 4.2 does."""
-        if not scheme.get("choose"):
-            return True
-        saved = (self.exchange(setup, "dense", numel, ranks).seconds_at(gbps) -
-                 self.exchange(setup, scheme["collective"], numel, ranks).seconds_at(gbps))
-        return saved > (self.select_seconds(setup, scheme["selector"], numel, whose, ranks) +
-                        self.decode_seconds(setup, scheme["decode"], numel, ranks, whose))
+        def pays(numel):  # as DRAGONN 4.2 decides on a tensor
+            dense, sparse = (self.exchange(setup, name, numel, ranks).seconds_at(gbps) for name in ("dense", scheme["collective"]))
+            return dense - sparse > (self.select_seconds(setup, scheme["selector"], numel, whose, ranks) +
+                                     self.decode_seconds(setup, scheme["decode"], numel, ranks, whose))
+
+        sparse, dense = [], []
+        for numel, mflop, is_vector in tensors:
+            is_sparse = not is_vector and (not scheme.get("choose") or pays(numel))
+            (sparse if is_sparse else dense).append((numel, mflop))
+        return [(*tensor, True) for tensor in sparse] + fused(dense, 64)
 
     def step(self, setup_name, scheme_name, whose, gbps=None, ranks=None):
         """Lets the device and the network work in the order of the buckets: a bucket's exchange begins when it is selected
         and the network is free; all lists are decoded after backward."""
         setup, scheme = self.given["setups"][setup_name], self.given["schemes"][scheme_name]
         gbps = gbps or self.given["networks"][setup["network"]]["gbps"]
-        ranks = ranks or setup["ranks"]
-        compute = self.compute_seconds(setup)
+        ranks, compute = ranks or setup["ranks"], self.compute_seconds(setup)
         buckets = self.buckets(setup, scheme, gbps, whose, ranks)
         mflop = sum(bucket[1] for bucket in buckets) or 1.0
         backward = 2 / 3 * compute if scheme.get("overlap") else 0.0
-        result = Step(0, compute, 0, 0, 0, 0, 0)
-        device, network, ends = compute - backward, 0.0, []
+        result, device, network, ends = Step(compute), compute - backward, 0.0, []
         for numel, flops, is_sparse in buckets:
             select = self.select_seconds(setup, scheme["selector"], numel, whose, ranks) if is_sparse else 0.0
             device += backward * flops / mflop + select
@@ -281,16 +248,17 @@ class Headlines:
 
     # The kinds of headlines. Each returns the number for "theirs" or "ours", as a float.
 
+    def ratio(self, row, whose, gbps, part):
+        baseline, method = (self.step(row["setup"], row[side], whose, gbps, row.get("ranks")) for side in ("baseline", "method"))
+        return getattr(baseline, part) / getattr(method, part)
+
     def speed(self, row, whose, gbps=None):
         """Time of a step with the baseline over that with the method."""
-        baseline, method = (self.step(row["setup"], row[scheme], whose, gbps, row.get("ranks")).total
-                            for scheme in ("baseline", "method"))
-        return baseline / method
+        return self.ratio(row, whose, gbps, "total")
 
     def synchronization(self, row, whose, gbps=None):
         """The same of selection, exchange and decoding, without overlap."""
-        return (self.step(row["setup"], row["baseline"], whose, gbps).synchronization /
-                self.step(row["setup"], row["method"], whose, gbps).synchronization)
+        return self.ratio(row, whose, gbps, "synchronization")
 
     def total(self, row, whose, gbps=None):
         """The same of a whole training: steps that the baseline needs for each of the method's, times their times."""
@@ -303,29 +271,25 @@ class Headlines:
 
     def scaling(self, row, whose, gbps=None):
         """Time of a step with few workers over that with all of them, in percent."""
-        few = self.step(row["setup"], row["method"], whose, gbps, ranks=row["from_ranks"])
-        return 100 * few.total / self.step(row["setup"], row["method"], whose, gbps).total
+        few, all_ranks = (self.step(row["setup"], row["method"], whose, gbps, ranks).total for ranks in (row["ranks"], None))
+        return 100 * few / all_ranks
 
     def encode(self, row, whose, gbps=None):
         """Time to select in one vector, without accumulation where a paper gives a rate."""
-        device = self.given["theirs"]["v100"]
-        if whose == "theirs":
-            return device[row["baseline"]] / device[row["method"]]
-        setup = self.given["setups"][row["setup"]]
-        return (self.select_seconds(setup, row["baseline"], row["numel"], whose, 1) /
-                self.select_seconds(setup, row["method"], row["numel"], whose, 1))
+        theirs, setup = self.given["theirs"]["v100"], self.given["setups"][row["setup"]]
+        baseline, method = (theirs[row[scheme]] if whose == "theirs" else
+                            self.select_seconds(setup, row[scheme], row["numel"], whose, 1) for scheme in ("baseline", "method"))
+        return baseline / method
 
     def range_of(self, row, whose, gbps=None):
         """The least and the most speed over several baselines, as text."""
-        speeds = {name: self.speed({**row, "baseline": name}, whose, gbps) for name in row["baselines"]}
-        least, most = min(speeds, key=speeds.get), max(speeds, key=speeds.get)
-        return f"{speeds[least]:.2f} ({least}) to {speeds[most]:.2f} ({most})"
+        speeds = sorted((self.speed({**row, "baseline": name}, whose, gbps), name) for name in row["baselines"])
+        return " to ".join(f"{speed:.2f} ({name})" for speed, name in (speeds[0], speeds[-1]))
 
     def density(self, row):
         """Entries that all workers' lists have together, over the target, measured in a short training."""
-        folder = self.programs.work / "density"
-        self.programs.output_of("dragonn-train", row["config"], "--output", folder,
-                                *sets(row["set"]))
+        folder = self.work / "density"
+        self.trained(row["config"], "--output", folder, *sets(row["set"]))
         return statistics.mean(s["density_global"] / s["density_target"] for s in metrics(folder, "step"))
 
     def exchanges(self, row):
@@ -333,10 +297,8 @@ class Headlines:
         workers, as text."""
         seconds = {}
         for side in ("baseline", "method"):
-            rows = self.programs.rows_of(
-                "--collective", "oktopk", "--ranks", ",".join(map(str, row["ranks"])), "--numel", row["numel"], "--density",
-                row["density"], "--latency-us", row["latency_us"], "--gbps", row["gbps"], "--warmup", row["warm_up"], "--steps",
-                row["steps"], *sets(row[side]))
+            rows = self.exchanged("oktopk", row | {"ranks": ",".join(map(str, row["ranks"]))}, "--warmup", row["warm_up"],
+                                  "--steps", row["steps"], *sets(row[side]))
             seconds[side] = {r["ranks"]: r["seconds"] for r in rows if r["phase"] == "reuse"}
         return ", ".join(f"{seconds['baseline'][ranks] / seconds['method'][ranks]:.2f} at {ranks}" for ranks in row["ranks"])
 
@@ -348,15 +310,16 @@ class Headlines:
 
     def implied_gbps(self, row, value):
         """Returns the bandwidth at which "theirs" has the paper's value; None if there is none in 0.001 to 1000 Gbit/s."""
-        kind = getattr(self, row.get("kind", "speed"))
+        def above(gbps):
+            return getattr(self, row.get("kind", "speed"))(row, "theirs", gbps) > value
+
         low, high = 1e-3, 1e3
-        at_low, at_high = kind(row, "theirs", low) - value, kind(row, "theirs", high) - value
-        if at_low * at_high > 0:
+        at_low = above(low)
+        if at_low == above(high):
             return None
         for _ in range(40):
             middle = (low * high)**0.5
-            at_middle = kind(row, "theirs", middle) - value
-            low, high = (middle, high) if at_middle * at_low > 0 else (low, middle)
+            low, high = (middle, high) if above(middle) == at_low else (low, middle)
         return low
 
     def restate(self, row):
@@ -364,35 +327,30 @@ class Headlines:
         kind = row.get("kind", "speed")
         result = dict.fromkeys(("theirs", "ours", "implied_gbps", "theirs_effective", "ours_effective"))
         result |= {"id": row["id"], "headline": row["headline"], "paper": row["paper"], "why": row["why"]}
-        if kind == "none":
-            return result
-        if kind in ("density", "exchanges"):
-            return result | {"ours": getattr(self, kind)(row)}
+        if kind in ("none", "density", "exchanges"):
+            return result | ({} if kind == "none" else {"ours": getattr(self, kind)(row)})
         measure = getattr(self, {"range": "range_of"}.get(kind, kind))
         result |= {"theirs": measure(row, "theirs"), "ours": measure(row, "ours")}
         if kind == "encode":
             return result
         if isinstance(row["paper"], (int, float)) and kind != "range":
             result["implied_gbps"] = self.implied_gbps(row, row["paper"])
-        effective = self.given["networks"][self.given["setups"][row["setup"]]["network"]].get("effective_gbps")
-        if effective:
+        if effective := self.given["networks"][self.given["setups"][row["setup"]]["network"]].get("effective_gbps"):
             result |= {"theirs_effective": measure(row, "theirs", effective), "ours_effective": measure(row, "ours", effective)}
         return result
 
     def traffic(self, rows):
         """Returns what each setup does with each scheme that the rows name."""
-        used = dict.fromkeys((row["setup"], scheme) for row in rows if "setup" in row and row.get("kind") != "encode"
+        used = dict.fromkeys((row["setup"], scheme) for row in rows if "setup" in row and row.get("kind") not in ("encode", "none")
                              for scheme in [row.get("baseline"), row.get("method"), *row.get("baselines", [])] if scheme)
-        result = []
-        for setup, scheme in used:
-            theirs, ours = self.step(setup, scheme, "theirs"), self.step(setup, scheme, "ours")
-            result.append({"setup": setup, "scheme": scheme, "ranks": self.given["setups"][setup]["ranks"],
-                           "numel": sum(t.numel for t in self.tensors(self.given["setups"][setup]["model"])),
-                           "compute_ms": 1e3 * ours.compute, "select_theirs_ms": 1e3 * theirs.select,
-                           "select_ours_ms": 1e3 * ours.select, "exchange_ms": 1e3 * ours.exchange,
-                           "step_theirs_ms": 1e3 * theirs.total, "step_ours_ms": 1e3 * ours.total,
-                           "bytes_sent": ours.bytes_sent, "messages": ours.messages})
-        return result
+        for name, scheme in used:
+            theirs, ours, setup = self.step(name, scheme, "theirs"), self.step(name, scheme, "ours"), self.given["setups"][name]
+            yield {"setup": name, "scheme": scheme, "ranks": setup["ranks"],
+                   "numel": sum(t.numel for t in self.tensors(setup["model"])),
+                   "compute_ms": 1e3 * ours.compute, "select_theirs_ms": 1e3 * theirs.select,
+                   "select_ours_ms": 1e3 * ours.select, "exchange_ms": 1e3 * ours.exchange,
+                   "step_theirs_ms": 1e3 * theirs.total, "step_ours_ms": 1e3 * ours.total,
+                   "bytes_sent": ours.bytes_sent, "messages": ours.messages}
 
 
 def fused(tensors, mebibytes):
@@ -407,9 +365,7 @@ def fused(tensors, mebibytes):
 
 
 def shown(value):
-    if value is None:
-        return "-"
-    return value if isinstance(value, str) else f"{value:.3g}"
+    return "-" if value is None else value if isinstance(value, str) else f"{value:.3g}"
 
 
 def headline_table(results, notes):
@@ -431,50 +387,41 @@ def traffic_table(rows):
 
 
 def update(page, text):
-    """Replaces what is between the two marks of a page."""
-    before, _, rest = page.read_text().partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
+    before, after = re.split(f"{MARKS[0]}.*{MARKS[1]}", page.read_text(), maxsplit=1, flags=re.DOTALL)
     page.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
-    parser.add_argument("--only", help="rows by id, separated by commas (default: all)")
+    parser = make_parser(__doc__)
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN, help="folder of the programs")
+    parser.add_argument("--only", type=words, help="rows by id, separated by commas (default: all)")
     parser.add_argument("--list", action="store_true", help="print the ids of all rows and end")
-    parser.add_argument("--json", help="also write the rows to this file")
-    parser.add_argument("--update", help="also put the tables into this page, between its two marks")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
+    parser.add_argument("--update", type=pathlib.Path, help="also put the tables into this page, between its two marks")
     options = parser.parse_args()
     assumptions = read_assumptions(ASSUMPTIONS)
-    rows = assumptions["headlines"]
+    rows = {row["id"]: row for row in assumptions["headlines"]}
     if options.list:
-        print("\n".join(f"{row['id']}: {row['headline']}" for row in rows))
+        print("\n".join(f"{name}: {row['headline']}" for name, row in rows.items()))
         return 0
-    wanted = options.only.split(",") if options.only else [row["id"] for row in rows]
-    unknown = set(wanted) - {row["id"] for row in rows}
-    if unknown:
-        print(f"paper_headlines: --only: no row '{sorted(unknown)[0]}'; --list prints the rows", file=sys.stderr)
-        return 2
-    rows = [row for row in rows if row["id"] in wanted]
-    try:
-        with tempfile.TemporaryDirectory() as work:
-            headlines = Headlines(assumptions, Programs(options.bin, work))
-            results = []
-            for row in rows:
-                print(f"{row['id']}", file=sys.stderr, flush=True)
-                results.append(headlines.restate(row))
-            traffic = headlines.traffic(rows)
-    except (RuntimeError, OSError) as error:
-        print(f"paper_headlines: {error}", file=sys.stderr)
-        return 1
+    wanted = options.only or list(rows)
+    if unknown := set(wanted) - rows.keys():
+        parser.error(f"--only: no row '{min(unknown)}'; --list prints the rows")
+    rows, results = [row for name, row in rows.items() if name in wanted], []
+    with tempfile.TemporaryDirectory() as work:
+        headlines = Headlines(assumptions, options.bin.resolve(), pathlib.Path(work))
+        for row in rows:
+            print(row["id"], file=sys.stderr, flush=True)
+            results.append(headlines.restate(row))
+        traffic = list(headlines.traffic(rows))
     text = headline_table(results, assumptions["notes"]) + "\n\n" + traffic_table(traffic)
     print(text)
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({"headlines": results, "traffic": traffic}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"headlines": results, "traffic": traffic}, indent=1) + "\n")
     if options.update:
-        update(pathlib.Path(options.update), text)
+        update(options.update, text)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -8,46 +8,35 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:-} in
-  -h | --help)
-    awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/parameter_hashes.sh
-    exit 0
-    ;;
+  -h | --help) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/parameter_hashes.sh && exit 0 ;;
 esac
 readonly bin=${DRAGONN_BIN:-build/release/bin}
 [ $# -gt 0 ] || set -- 3 4
-
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# hash_line WORKERS NAME OVERRIDE...
+# hash_line NAME METHOD SETTING...: of a run with the settings of compression that are given.
 hash_line() {
-  local workers=$1 name=$2 arguments=() override
-  shift 2
-  for override in "$@"; do arguments+=(--set "$override"); done
-  "$bin/dragonn-train" configs/synthetic_quick.toml --workers "$workers" --output "$folder/run" --set device=cpu \
-    --set 'model.name="mlp"' --set 'model.hidden=[48,32]' --set train.batch_size=4 --set train.max_steps=40 \
-    --set train.eval_every_epochs=0 --set compression.density=0.02 --set 'logging.level="error"' "${arguments[@]}" \
-    </dev/null >"$folder/log" 2>&1 || { cat "$folder/log" >&2; return 1; }
-  printf '%s %-44s %s\n' "$workers" "$name" \
-    "$(sed -n 's/.*"parameters_hash": *"\([0-9a-f]*\)".*/\1/p' "$folder/run/summary.json")"
+  local settings=(device=cpu model.name=mlp 'model.hidden=[48,32]' train.batch_size=4 train.max_steps=40 train.eval_every_epochs=0
+    logging.level=error compression.density=0.02 "compression.method=$2" "${@:3}")
+  "$bin/dragonn-train" configs/synthetic_quick.toml --workers "$workers" --output "$folder/run" "${settings[@]/#/--set=}" \
+    </dev/null >"$folder/log" 2>&1 || { cat "$folder/log" >&2 && return 1; }
+  printf '%s %-44s %s\n' "$workers" "$1" "$(sed -n 's/.*"parameters_hash": *"\([0-9a-f]*\)".*/\1/p' "$folder/run/summary.json")"
   rm -rf "$folder/run"
 }
 
 for workers in "$@"; do
   for method in $("$bin/dragonn-train" --list method | awk '{ print $1 }'); do
-    hash_line "$workers" "$method" "compression.method=\"$method\""
-    hash_line "$workers" "$method, a bucket per tensor, vectors too" "compression.method=\"$method\"" \
-      'compression.bucket="tensor"' 'compression.include_vectors="yes"'
+    hash_line "$method" "$method"
+    hash_line "$method, a bucket per tensor, vectors too" "$method" compression.bucket=tensor compression.include_vectors=yes
   done
   for variant in gtopk.put_back=exact gtopk.put_back=naive gtopk.put_back=paper oktopk.balance=always oktopk.balance=never; do
     method=${variant%%.*} setting=${variant#*.}
-    hash_line "$workers" "$method, ${setting/=/ = }" "compression.method=\"$method\"" "compression.$method.${setting%%=*}=\"${setting#*=}\""
+    hash_line "$method, ${setting/=/ = }" "$method" "compression.$variant"
   done
-  for layout in fixed padded unpadded; do
-    hash_line "$workers" "topk, layout = $layout" 'compression.method="topk"' "compression.allgather.layout=\"$layout\""
-  done
-  hash_line "$workers" "topk, decode = dense" 'compression.method="topk"' 'compression.allgather.decode="dense"'
-  hash_line "$workers" "dsa, switch = 0" 'compression.method="dsa"' compression.dsa.switch=0
-  hash_line "$workers" "topk, overlap" 'compression.method="topk"' compression.overlap=true
-  hash_line "$workers" "dense, rabenseifner" 'compression.method="dense"' 'comm.dense_algorithm="rabenseifner"'
+  for layout in fixed padded unpadded; do hash_line "topk, layout = $layout" topk "compression.allgather.layout=$layout"; done
+  hash_line "topk, decode = dense" topk compression.allgather.decode=dense
+  hash_line "dsa, switch = 0" dsa compression.dsa.switch=0
+  hash_line "topk, overlap" topk compression.overlap=true
+  hash_line "dense, rabenseifner" dense comm.dense_algorithm=rabenseifner
 done

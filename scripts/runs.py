@@ -1,14 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""What the scripts share that run dragonn's programs: runs and their logs, files of rows, Markdown tables."""
+"""What the scripts share: options, dragonn's programs, runs and their logs, files of rows, Markdown tables."""
+import argparse
 import json
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build" / "release" / "bin"
 CLUSTER = ROOT / "scripts" / "netns_cluster.sh"
+
+
+def make_parser(text):
+    """A parser whose help begins with a script's documentation."""
+    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def run_main(main, code=1, errors=RuntimeError):
+    """Ends with main's exit code, or with this one and the message of an error."""
+    try:
+        sys.exit(main())
+    except errors as error:
+        print(f"{pathlib.Path(sys.argv[0]).stem}: {error}", file=sys.stderr)
+        sys.exit(code)
 
 
 def words(text):
@@ -23,8 +39,7 @@ def sets(settings):
 
 
 def last_line(text):
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "no message"
+    return text.strip().rpartition("\n")[2] or "no message"
 
 
 def output_of(command, **options):
@@ -33,6 +48,11 @@ def output_of(command, **options):
     if done.returncode != 0:
         raise RuntimeError(f"exit code {done.returncode} from {' '.join(map(str, command))}: {done.stderr.strip()[-2000:]}")
     return done.stdout
+
+
+def bench_rows(command):
+    """The rows that a command of dragonn-bench measures."""
+    return json.loads(output_of([*command, "--json", "-"]))
 
 
 def registered(train, kind):
@@ -49,24 +69,28 @@ def metrics(folder, kind=None):
 
 def summary(folder):
     """The summary of a finished run; None otherwise."""
-    try:
-        return json.loads((pathlib.Path(folder) / "summary.json").read_text())
-    except FileNotFoundError:
-        return None
+    file = pathlib.Path(folder) / "summary.json"
+    return json.loads(file.read_text()) if file.exists() else None
 
 
-def read_rows(path):
-    """The rows of a file that write_rows wrote; none if there is no file."""
-    return json.loads(path.read_text()) if path and path.exists() else []
+class Rows(list):
+    """Rows in a file, a JSON array with one row a line, which is whole at every moment. Without a path nothing is kept."""
 
+    def __init__(self, path):
+        super().__init__(json.loads(path.read_text()) if path and path.exists() else [])
+        self.path = path
 
-def write_rows(path, rows):
-    """Writes a JSON array, one row a line, so that the file is whole at every moment. Does nothing without a path."""
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".part")
-        partial.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
-        os.replace(partial, path)
+    def has(self, case):
+        """Whether a row has all the values of the case."""
+        return any(all(row.get(key) == value for key, value in case.items()) for row in self)
+
+    def add(self, rows):
+        self += rows
+        if self.path:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            partial = self.path.with_name(self.path.name + ".part")
+            partial.write_text("[\n" + ",\n".join(map(json.dumps, self)) + "\n]\n")
+            os.replace(partial, self.path)
 
 
 def table_line(cells):
@@ -83,11 +107,8 @@ def table(names, rows):
 
 
 def cifar10_part(output):
-    """Fills OUTPUT/data with the first 10,000 training images of CIFAR-10 and all test images. Returns the folder.
-
-    They come from DRAGONN_DATA/cifar10, which has the official binary files, or all images as JPEG files in
-    cifar10_full.tar.xz, and unpack_full.py. Raises RuntimeError if that fails.
-    """
+    """Fills OUTPUT/data with the first 10,000 training images of CIFAR-10 and all test images, from the official binary files in
+    DRAGONN_DATA/cifar10, or JPEG files that unpack_full.py there unpacks. Returns the folder."""
     if not os.environ.get("DRAGONN_DATA"):
         raise RuntimeError("set DRAGONN_DATA to the folder with cifar10/")
     source, data, full = pathlib.Path(os.environ["DRAGONN_DATA"]) / "cifar10", output / "data", output / "data.full"

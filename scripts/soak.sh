@@ -8,53 +8,25 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-steps=100000 workers=64 output=runs/soak
+steps=100000 workers=64 output=runs/soak bin=${DRAGONN_BIN:-build/release/bin}
 while [ $# -gt 0 ]; do
   case $1 in
     --steps) steps=${2:?} && shift ;;
     --workers) workers=${2:?} && shift ;;
     --output) output=${2:?} && shift ;;
-    *) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' scripts/soak.sh >&2 && exit 2 ;;
   esac
   shift
 done
 ((workers <= 64)) || { echo "soak.sh: --workers $workers: expected at most 64" >&2 && exit 2; }
-bin=${DRAGONN_BIN:-build/release/bin}
 mkdir -p "$output"
-cat >"$output/soak.toml" <<TOML
-[model]
-name = "mlp"
-hidden = [8]
-[data]
-name = "synthetic_images"
-train_samples = $((workers * 64))
-test_samples = 64
-height = 4
-width = 4
-channels = 1
-classes = 4
-[train]
-epochs = $steps
-max_steps = $steps
-batch_size = 1
-eval_every_epochs = $((steps / 10 / 64 + 1))
-[optimizer]
-name = "sgd"
-learning_rate = 0.01
-[compression]
-method = "gtopk"
-density = 0.1
-[network]
-model = "alpha-beta"
-preset = "1gbe"
-compute = "zero"
-[checkpoint]
-every_steps = $((steps / 10 + 1))
-[logging]
-every_steps = $((steps / 100 + 1))
-TOML
 
-"$bin/dragonn-train" "$output/soak.toml" --workers "$workers" --output "$output/run" 2>"$output/log" &
+settings=(model.hidden=[8] "data.train_samples=$((workers * 64))" data.test_samples=64 data.height=4 data.width=4 data.channels=1
+  data.classes=4 "train.epochs=$steps" "train.max_steps=$steps" train.batch_size=1 "train.eval_every_epochs=$((steps / 10 / 64 + 1))"
+  optimizer.learning_rate=0.01 optimizer.momentum=0 compression.method=gtopk compression.density=0.1 network.model=alpha-beta
+  network.preset=1gbe network.compute=zero "checkpoint.every_steps=$((steps / 10 + 1))" "logging.every_steps=$((steps / 100 + 1))")
+"$bin/dragonn-train" configs/synthetic_quick.toml --workers "$workers" --output "$output/run" "${settings[@]/#/--set=}" \
+  2>"$output/log" &
 process=$!
 : >"$output/memory"
 while kill -0 $process 2>/dev/null; do
@@ -65,16 +37,14 @@ while kill -0 $process 2>/dev/null; do
 done
 wait $process || { tail -n 3 "$output/log" >&2; exit 1; }
 
-python3 - "$output" "$steps" <<'PYTHON'
-import json, sys
+PYTHONPATH=scripts python3 - "$output" "$steps" <<'PYTHON'
+import sys
+from runs import metrics
 output, steps = sys.argv[1], int(sys.argv[2])
-lines = [json.loads(line) for line in open(f"{output}/run/metrics.jsonl")]
-logged = [line for line in lines if line["kind"] == "step"]
+logged = metrics(f"{output}/run", "step")
 first, last = logged[0], logged[-1]
-faults = []
-for key in ("bytes_sent", "bytes_received", "messages"):
-    if any(line[key] != first[key] for line in logged):
-        faults.append(f"{key} of a step differs from that of the first")
+faults = [f"{key} of a step differs from that of the first" for key in ("bytes_sent", "bytes_received", "messages")
+          if any(line[key] != first[key] for line in logged)]
 sent = first["bytes_sent"]["mean"] * last["step"]
 if last["bytes_sent_total"] != sent:
     faults.append(f"{last['bytes_sent_total']} bytes in all, not {sent}")

@@ -58,7 +58,7 @@ class StripBatches : public BatchSource {
 
   Batch make_batch(const MemoryPlace& inputs) const override {
     Batch batch;
-    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(strips_.size()), static_cast<std::int64_t>(window_)}, inputs);
+    batch.inputs = Buffer<float>(strips_.size() * window_, inputs);
     batch.sample_size = window_;
     batch.labels.resize(strips_.size() * window_);
     return batch;

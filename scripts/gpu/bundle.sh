@@ -3,7 +3,7 @@
 # Makes one folder that a bare CUDA machine can run: programs and tests of the preset cuda, the shared libraries that such
 # a machine lacks, and what else the wanted stages need. It may be a bare Debian or Ubuntu with a driver, CUDA's large
 # libraries (cuBLAS, cuDNN, NCCL; PyTorch brings them) and python3.
-# There, check.sh in the folder runs the stages: bash FOLDER/check.sh RESULTS; four_workers.sh trains to the end.
+# There, bash FOLDER/check.sh RESULTS runs the stages; four_workers.sh trains to the end.
 # Usage: scripts/gpu/bundle.sh [--for STAGE,...] [--architectures LIST] [--bin DIR] [FOLDER]
 #   --for: stages of check.sh (all of them if not given; its head names them), or convergence, for four_workers.sh: dragonn-train and
 #     all of CIFAR-10 where DRAGONN_DATA has it as JPEG files (cifar10_full.tar.xz and unpack_full.py)
@@ -14,21 +14,16 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 readonly largest=45000000 # bytes: some machines take no more
-readonly all_stages=(smoke profile variants pytorch rest memcheck)
+readonly all_stages=smoke,profile,variants,pytorch,rest,memcheck
 readonly lab=bench/cuda/select_lab.cu
 
 die() { echo "bundle.sh: $*" >&2 && exit 2; }
-bin='' folder=build/gpu_bundle architectures=90 stages=("${all_stages[@]}")
+bin='' folder=build/gpu_bundle architectures=90 for=$all_stages
 while [ $# -gt 0 ]; do
   case $1 in
     --for | --architectures | --bin)
       [ $# -gt 1 ] || die "$1: expected a value"
-      case $1 in
-        --for) IFS=, read -r -a stages <<<"$2" ;;
-        --architectures) architectures=$2 ;;
-        --bin) bin=$2 ;;
-      esac
-      shift 2
+      declare "${1#--}=$2" && shift 2
       ;;
     -*) die "$1: expected --for, --architectures, --bin or a folder" ;;
     *) folder=$1 && shift ;;
@@ -42,16 +37,20 @@ wants() {
   return 1
 }
 
-for stage in "${stages[@]}"; do
-  [[ " ${all_stages[*]} convergence " == *" $stage "* ]] || die "--for $stage: valid are ${all_stages[*]} convergence"
-done
+IFS=, read -r -a stages <<<"$for"
 programs=()
-! wants smoke profile rest || programs+=(dragonn-bench)
-! wants profile rest convergence || programs+=(dragonn-train)
-! wants rest convergence || programs+=(dragonn-compare)
-! wants smoke memcheck rest || programs+=(test_kernels)
-! wants smoke rest || programs+=(test_comm)
-! wants rest || programs+=(test_layers test_optim test_compress test_exchange test_trainer) # the others with cases for a GPU
+for stage in "${stages[@]}"; do
+  case $stage in # the tests are those with cases for a GPU
+    smoke) programs+=(dragonn-bench test_kernels test_comm) ;;
+    profile) programs+=(dragonn-bench dragonn-train) ;;
+    variants | pytorch) ;;
+    rest) programs+=(dragonn-{bench,train,compare} test_{kernels,comm,layers,optim,compress,exchange,trainer}) ;;
+    memcheck) programs+=(test_kernels) ;;
+    convergence) programs+=(dragonn-train dragonn-compare) ;;
+    *) die "--for $stage: valid are ${all_stages//,/ } convergence" ;;
+  esac
+done
+mapfile -t programs < <(printf '%s\n' "${programs[@]}" | sort -u | grep .)
 if [ -z "$bin" ]; then
   scripts/install_deps.sh cuda
   export DRAGONN_CUDA_ARCHITECTURES=$architectures
@@ -104,41 +103,26 @@ add_mpi() {
   add_libraries "$mpirun"
 }
 
-# All of CIFAR-10 as JPEG files.
-add_full_data() {
-  local source=${DRAGONN_DATA:-}/cifar10
-  if [ ! -f "$source/cifar10_full.tar.xz" ]; then
-    echo "bundle.sh: no $source/cifar10_full.tar.xz: four_workers.sh will need --data" >&2
-    return
-  fi
-  mkdir -p "$stage/data/cifar10"
-  cp "$source"/{cifar10_full.tar.xz,unpack_full.py} "$stage/data/cifar10/"
-}
-
 # The first samples of CIFAR-10: enough for a hundred steps and an evaluation.
 add_data() {
-  local source=${DRAGONN_DATA:-}/cifar10 record=3073 file
-  file=$source/data_batch_1.bin
-  [ -f "$file" ] || file=$source/cifar-10-batches-bin/data_batch_1.bin
-  [ -f "$file" ] || return 0
+  local source=${DRAGONN_DATA:-}/cifar10 record=3073
+  [ -f "$source/data_batch_1.bin" ] || source+=/cifar-10-batches-bin
+  [ -f "$source/data_batch_1.bin" ] || return 0
   mkdir -p "$stage/data/cifar10"
-  head -c $((2000 * record)) "$file" >"$stage/data/cifar10/data_batch_1.bin"
-  head -c $((500 * record)) "$(dirname "$file")/test_batch.bin" >"$stage/data/cifar10/test_batch.bin"
-}
-
-# Variants of the selection's sweep: the source, for a machine with nvcc, and the program for one without.
-add_lab() {
-  [ -f $lab ] || return 0
-  mkdir -p "$stage/lab"
-  cp $lab "$stage/lab/"
-  [ ! -x "$bin/select_lab" ] || strip -o "$stage/lab/select_lab" "$bin/select_lab"
+  head -c $((2000 * record)) "$source/data_batch_1.bin" >"$stage/data/cifar10/data_batch_1.bin"
+  head -c $((500 * record)) "$source/test_batch.bin" >"$stage/data/cifar10/test_batch.bin"
 }
 
 for name in "${programs[@]}"; do
   strip -o "$stage/bin/$name" "$bin/$name"
   add_libraries "$bin/$name"
 done
-! wants variants || add_lab
+# Variants of the selection's sweep: the source, for a machine with nvcc, and the program for one without.
+if wants variants && [ -f $lab ]; then
+  mkdir -p "$stage/lab"
+  cp $lab "$stage/lab/"
+  [ ! -x "$bin/select_lab" ] || strip -o "$stage/lab/select_lab" "$bin/select_lab"
+fi
 if wants pytorch rest; then
   mkdir "$stage/python"
   cp scripts/gpu/pytorch_rows.py scripts/pytorch_models.py scripts/runs.py "$stage/python/"
@@ -146,7 +130,9 @@ fi
 ! wants rest || { add_mpi && add_data; }
 if wants convergence; then
   cp configs/cifar10_resnet20.toml "$stage/configs/"
-  add_full_data
+  mkdir -p "$stage/data/cifar10"
+  cp "${DRAGONN_DATA:-}"/cifar10/{cifar10_full.tar.xz,unpack_full.py} "$stage/data/cifar10/" 2>/dev/null ||
+    echo "bundle.sh: no ${DRAGONN_DATA:-}/cifar10/cifar10_full.tar.xz: four_workers.sh will need --data" >&2
 fi
 { git describe --always --dirty 2>/dev/null || echo "no commit"; } >"$stage/commit.txt"
 printf '%s\n' "${stages[@]}" >"$stage/stages.txt"
@@ -159,7 +145,7 @@ tar -C "$stage" --sort=name -c . | xz -T1 --lzma2=preset=2,dict=128MiB >"$folder
 mkdir "$folder/unpack"
 cp -L "$(command -v xz)" "$(ldd "$(command -v xz)" | awk '$1 ~ /^liblzma/ {print $3}')" "$folder/unpack/"
 cp scripts/gpu/bundle_common.sh "$folder/"
-! wants "${all_stages[@]}" || cp scripts/gpu/check.sh "$folder/"
+[ "${stages[*]}" = convergence ] || cp scripts/gpu/check.sh "$folder/"
 ! wants convergence || cp scripts/gpu/four_workers.sh "$folder/"
 bytes=$(du -sb "$folder" | cut -f 1)
 echo "$folder: $bytes bytes, for the stages ${stages[*]}"

@@ -6,6 +6,38 @@
 readonly cuda_libraries=(libcuda.so.1 libcudart.so.13 libcublas.so.13 libcublasLt.so.13 libcudnn.so.9 libnccl.so.2)
 readonly machine_library_path=${LD_LIBRARY_PATH:-}
 
+die() { echo "$(basename "$0"): $*" >&2 && exit 2; }
+
+seconds=540 from='' results=results # options of both scripts
+
+# take_options "NAME..." ARGUMENT...: the options --NAME VALUE, which go to variables of these names, and the folder for
+# results. Then `results` and `from` are absolute.
+take_options() {
+  local names=$1
+  shift
+  while [ $# -gt 0 ]; do
+    case $1 in
+      -*)
+        [[ " $names " == *" ${1#--} "* ]] || die "$1: expected one of --${names// /, --}, or a folder for results"
+        [ $# -gt 1 ] || die "$1: expected a value"
+        printf -v "${1#--}" %s "$2" && shift
+        ;;
+      *) results=$1 ;;
+    esac
+    shift
+  done
+  [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "--seconds $seconds: expected a number"
+  [ -z "$from" ] || from=$(realpath -e "$from") || exit 2
+  mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 1
+}
+
+# restore FILE FOLDER: what the call before has left in RESULTS/FILE, or in `from`.
+restore() {
+  local state=$results/$1
+  [ -f "$state" ] || state=$from
+  [ -z "$state" ] || tar -C "$2" -xzf "$state" || die "$state is not what this script wrote"
+}
+
 # unpack_bundle: its programs and files to a folder of their own, which goes away in the end; works there from then on.
 unpack_bundle() {
   local here
@@ -17,12 +49,9 @@ unpack_bundle() {
   cd "$root" || exit 1
 }
 
-# machine_python ARGUMENT...: this machine's python3, which must not find the bundle's libraries before its own.
-machine_python() { LD_LIBRARY_PATH=$machine_library_path python3 "$@"; }
-
-# python_library_folders: those of the libraries that Python's packages bring.
+# python_library_folders: those of the libraries that Python's packages bring. Python must not find the bundle's libraries.
 python_library_folders() {
-  machine_python -c 'import glob, sys
+  LD_LIBRARY_PATH=$machine_library_path python3 -c 'import glob, sys
 for place in sys.path:
     print(*sorted(glob.glob(f"{place}/nvidia/*/lib")), sep="\n")' 2>/dev/null
 }

@@ -3,12 +3,10 @@
 # Runs in the folder that scripts/gpu/bundle.sh makes, on a machine with an NVIDIA GPU. Its stages, most important first:
 #   smoke      the driver and missing libraries; the GPU's test cases of kernels and comm; selections of 2^28 floats beside
 #              copies and CUB's; training steps of resnet20 and resnet50 in tf32 and bf16, with CUDA graphs and without
-#   profile    where the time of the selection's sweep and of a training step goes: by ncu and nsys where they are there, and
-#              by dragonn's own timers
+#   profile    where the time of the selection's sweep and of a training step goes: by ncu, nsys and dragonn's own timers
 #   variants   variants of the sweep (select_lab), compiled here where nvcc is
 #   pytorch    the same selections and training steps in PyTorch, eager and compiled, row by row for the time that is left
-#   rest       all other test cases, sums of sparse lists, codes, the other training steps, short trainings of several methods
-#              by workers that share the GPU
+#   rest       all other tests, sums of sparse lists, codes, training steps, and short trainings by workers that share the GPU
 #   memcheck   compute-sanitizer's memcheck and racecheck over the kernels' tests; only when asked for
 # Every part of a stage has a time limit, and all together have one; a part that cannot run says why and the others go on.
 # Writes into RESULTS, after each part anew: table.txt, results.json (the rows of all parts), logs.tar.gz, and report.html.
@@ -27,15 +25,13 @@ set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/bundle_common.sh"
 readonly known=(smoke profile variants pytorch rest memcheck) workers=4
 readonly methods=(dense topk dragonn dgc sidco_e randomk)
-stages=() seconds_in_all=540 from='' torch_precisions='' variants='' patience=1
+only='' precisions='' variants='' patience=1 # options
 device=cuda numel=268435456 decode_numel=16777216 rounds=9 steps=100 samples=32 cases='gpu: *'
-precisions=(tf32 bf16 float32) first_precisions=(tf32 bf16) # of smoke
+maths=(tf32 bf16 float32) first_maths=(tf32 bf16) # of smoke
 readonly resnet50="resnet50 --batch 64 --set stem=imagenet --sample 224x224x3 --classes 1000"
 models=("resnet20 --batch 128" "$resnet50" "vgg16 --batch 128" "lstm_lm --batch 20 --set hidden=1500"
   "bert --batch 32 --sample 512 --classes 30522 --set layers=12 --set hidden=768 --set heads=12")
 first_models=(resnet20 resnet50) step_options=() profiled_step="$resnet50 --device-math bf16"
-
-die() { echo "check.sh: $*" >&2 && exit 2; }
 
 make_small() {
   numel=131072 decode_numel=131072 rounds=3 steps=4 samples=4
@@ -43,43 +39,20 @@ make_small() {
   profiled_step="resnet20 --batch 8"
 }
 
-results=results
-while [ $# -gt 0 ]; do
-  case $1 in
-    --only | --seconds | --from | --precisions | --variants | --patience)
-      [ $# -gt 1 ] || die "$1: expected a value"
-      case $1 in
-        --only)
-          IFS=, read -r -a stages <<<"$2"
-          for name in "${stages[@]}"; do [[ " ${known[*]} " == *" $name "* ]] || die "--only $name: valid are ${known[*]}"; done
-          ;;
-        --seconds)
-          [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--seconds $2: expected a number"
-          seconds_in_all=$2
-          ;;
-        --patience)
-          [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--patience $2: expected a number"
-          patience=$2
-          ;;
-        --from) from=$(realpath -e "$2") || exit 2 ;;
-        --precisions) torch_precisions=${2//,/ } ;;
-        --variants) variants=${2//,/ } ;;
-      esac
-      shift 2
-      ;;
-    --small) make_small && shift ;;
+arguments=()
+for argument in "$@"; do
+  case $argument in
+    --small) make_small ;;
     # A build without CUDA has no case of a GPU's: a few others stand for them.
-    --cpu)
-      make_small
-      device=cpu cases='*empty*' precisions=(float32) first_precisions=(float32)
-      shift
-      ;;
-    -*) die "$1: expected --only, --seconds, --from, --precisions, --variants, --patience, --small, --cpu or a folder for results" ;;
-    *) results=$1 && shift ;;
+    --cpu) make_small && device=cpu cases='*empty*' maths=(float32) first_maths=(float32) ;;
+    *) arguments+=("$argument") ;;
   esac
 done
-mkdir -p "$results" || exit 1
-results=$(cd "$results" && pwd)
+take_options "only seconds from precisions variants patience" "${arguments[@]}"
+IFS=, read -r -a stages <<<"$only"
+for name in "${stages[@]}"; do [[ " ${known[*]} " == *" $name "* ]] || die "--only $name: valid are ${known[*]}"; done
+[[ $patience =~ ^[1-9][0-9]*$ ]] || die "--patience $patience: expected a number"
+readonly seconds_in_all=$seconds
 unpack_bundle
 mkdir -p logs rows
 [ ${#stages[@]} -gt 0 ] || mapfile -t stages < <(grep -v memcheck stages.txt)
@@ -92,16 +65,7 @@ say() { echo "$*" | tee -a "$results/table.txt"; }
 wants() { [[ " ${stages[*]} " == *" $1 "* ]]; }
 
 # has FILE: whether it is in this bundle; says so if it is not.
-has() { [ -e "$1" ] || { say "$(basename "$1"): not in this bundle (${stages_packed//$'\n'/ })" && return 1; }; }
-stages_packed=$(<stages.txt)
-
-# restore: the rows and logs of the call before.
-restore() {
-  local state=$results/logs.tar.gz
-  [ -f "$state" ] || state=$from
-  [ -n "$state" ] || return 0
-  tar -xzf "$state" || die "$state is not what this script wrote"
-}
+has() { [ -e "$1" ] || { say "$(basename "$1"): not in this bundle ($(paste -sd ' ' stages.txt))" && return 1; }; }
 
 # pack: what there is so far, in few files: some machines give back no more.
 pack() {
@@ -110,8 +74,7 @@ pack() {
     printf '{"commit": "%s", "date": "%s", "device": "%s", "parts": {' "$(cat commit.txt)" "$(date -u +%Y-%m-%d)" "$gpu"
     for file in rows/*.json; do
       [ -s "$file" ] || continue
-      printf '%s\n"%s": ' "$separator" "$(basename "$file" .json)"
-      cat "$file"
+      printf '%s\n"%s": %s' "$separator" "$(basename "$file" .json)" "$(cat "$file")"
       separator=,
     done
     printf '}}\n'
@@ -121,7 +84,7 @@ pack() {
 
 # error_of LOG: the line that names the error, or else the last one.
 error_of() {
-  grep -a -m 1 -E ' E |^(dragonn-[a-z]+|pytorch_rows.py|skipped|select_lab): | ERROR: ' "$1" || tail -n 1 "$1"
+  grep -a -m 1 -E ' E |^(dragonn-[a-z]+|pytorch_rows|skipped|select_lab): | ERROR: ' "$1" || tail -n 1 "$1"
 }
 
 # part NAME LIMIT COMMAND...: output goes to logs/NAME.log. Says how it ended; returns its status. A part that is skipped
@@ -134,21 +97,15 @@ part() {
     say "$name: not run, the time is used up" && failed=$((failed + 1)) && return 1
   fi
   timeout --kill-after=5 "$limit" "$@" >"logs/$name.log" 2>&1 </dev/null || status=$?
+  [[ $status =~ ^(0|77)$ ]] || failed=$((failed + 1))
   case $status in
     0) say "$name: done in $((SECONDS - begin)) s" ;;
     77) say "$name: skipped: $(error_of "logs/$name.log" | sed 's/^skipped: //')" ;;
-    124 | 137) say "$name: stopped at its limit of $limit s" && failed=$((failed + 1)) ;;
-    *) say "$name: failed ($status): $(error_of "logs/$name.log")" && failed=$((failed + 1)) ;;
+    124 | 137) say "$name: stopped at its limit of $limit s" ;;
+    *) say "$name: failed ($status): $(error_of "logs/$name.log")" ;;
   esac
   pack
   return $status
-}
-
-summarize_device() {
-  local query=name,driver_version,memory.total,memory.free,clocks.max.sm,clocks.max.memory
-  command -v nvidia-smi >/dev/null || say "nvidia-smi: not on this machine"
-  gpu=$(nvidia-smi --query-gpu=$query --format=csv,noheader 2>/dev/null | head -n 1)
-  say "commit $(cat commit.txt), $(date -u +%Y-%m-%d), ${gpu:-no GPU} ($query)"
 }
 
 # run_tests NAME...: the GPU's cases of these test programs.
@@ -164,30 +121,20 @@ run_tests() {
 
 # bench NAME LIMIT SUBCOMMAND OPTION...: its rows go to rows/NAME.json, its table to RESULTS/table.txt.
 bench() {
-  local name=$1 limit=$2 subcommand=$3
-  shift 3
-  part "bench_$name" "$limit" bin/dragonn-bench "$subcommand" --device $device --json "rows/$name.json" "$@" &&
-    cat "logs/bench_$name.log" >>"$results/table.txt"
+  part "bench_$1" "$2" bin/dragonn-bench "$3" --device $device --json "rows/$1.json" "${@:4}" &&
+    cat "logs/bench_$1.log" >>"$results/table.txt"
 }
 
-# step MODEL_AND_OPTIONS PRECISION
-step() {
-  local words
-  read -r -a words <<<"$1"
-  bench "step_${words[0]}_$2" 60 step --model "${words[@]}" --device-math "$2" --graphs both --rounds $rounds \
-    "${step_options[@]}"
-}
-
-# is_first MODEL_AND_OPTIONS PRECISION: whether smoke measures this step; else rest does.
-is_first() { [[ " ${first_models[*]} " == *" ${1%% *} "* && " ${first_precisions[*]} " == *" $2 "* ]]; }
-
-# run_steps yes|no: the training steps for which is_first holds, or for which it does not.
+# run_steps yes|no: the training steps that smoke measures first, or those that are left for rest.
 run_steps() {
   local precision model first
   for model in "${models[@]}"; do
-    for precision in "${precisions[@]}"; do
-      if is_first "$model" "$precision"; then first=yes; else first=no; fi
-      [ "$first" != "$1" ] || step "$model" "$precision"
+    for precision in "${maths[@]}"; do
+      first=no
+      [[ " ${first_models[*]} " != *" ${model%% *} "* || " ${first_maths[*]} " != *" $precision "* ]] || first=yes
+      # shellcheck disable=SC2086 # words
+      [ "$first" != "$1" ] || bench "step_${model%% *}_$precision" 60 step --model $model --device-math "$precision" \
+        --graphs both --rounds $rounds "${step_options[@]}"
     done
   done
 }
@@ -202,10 +149,9 @@ run_smoke() {
 # The profilers count, and do not time, several passes over 1 GiB: a few kernels of the sweep, and one training step.
 run_profile() {
   has bin/dragonn-bench || return
-  local sweep=(bin/dragonn-bench compress --device "$device" --numel "$numel" --density 0.001 --rounds 1 --threads 1)
-  local one_step=(bin/dragonn-bench step --device "$device" --graphs off --rounds 1) words
-  read -r -a words <<<"$profiled_step"
-  one_step+=(--model "${words[@]}")
+  local sweep=(bin/dragonn-bench compress --device "$device" --numel "$numel" --density 0.001 --rounds 1 --threads 1) method
+  # shellcheck disable=SC2206 # words
+  local one_step=(bin/dragonn-bench step --device "$device" --graphs off --rounds 1 --model $profiled_step)
   if command -v ncu >/dev/null; then
     part ncu_select 120 ncu --clock-control none --set full --kernel-name 'regex:select_kernel|sweep_kernel' \
       --launch-skip 1 --launch-count 2 "${sweep[@]}" --kernel select_threshold
@@ -220,16 +166,12 @@ run_profile() {
     part nsys_step 90 nsys profile --trace=cuda,nvtx --output=step --force-overwrite=true --stats=true "${one_step[@]}"
   fi
   has bin/dragonn-train || return
-  for method in dense dragonn; do run_timers $method; done
-}
-
-# run_timers METHOD: where the time of a run's step goes: its seconds by part, the last of which are steady.
-run_timers() {
-  write_config
-  part "timers_$1" 60 bin/dragonn-train check.toml --set "compression.method=$1" --set compression.bucket=model \
-    --set logging.every_steps=1 --workers 1 --output "runs/timers_$1" || return
-  say "  a step of resnet20, batch $samples, bucket = model: $(
-    grep -a -o '"seconds":{[^}]*}' "runs/timers_$1/metrics.jsonl" | tail -n 1)"
+  # Where the time of a run's step goes: its seconds by part, the last of which are steady.
+  for method in dense dragonn; do
+    trained "timers_$method" 1 "compression.method=$method" compression.bucket=model logging.every_steps=1 || continue
+    say "  a step of resnet20, batch $samples, bucket = model: $(
+      grep -a -o '"seconds":{[^}]*}' "runs/timers_$method/metrics.jsonl" | tail -n 1)"
+  done
 }
 
 # select_lab.cu compares its variants with each other, and prints a table.
@@ -247,23 +189,19 @@ run_variants() {
 
 # pytorch NAME LIMIT OPTION...: rows of scripts/gpu/pytorch_rows.py. Those that it wrote before it was stopped count.
 pytorch() {
-  local name=$1 limit=$2
-  shift 2
-  part "$name" "$limit" env "LD_LIBRARY_PATH=$machine_library_path" python3 python/pytorch_rows.py "$@" --json "rows/$name.json"
-  cat "logs/$name.log" >>"$results/table.txt"
+  part "$1" "$2" env "LD_LIBRARY_PATH=$machine_library_path" python3 python/pytorch_rows.py "${@:3}" --json "rows/$1.json"
+  cat "logs/$1.log" >>"$results/table.txt"
 }
 
 run_pytorch() {
-  local limit=$((seconds_in_all - SECONDS - 5)) options=()
+  local limit=$((seconds_in_all - SECONDS - 5)) options
   has python/pytorch_rows.py || return
   if ! command -v python3 >/dev/null; then say "pytorch: skipped: python3 is not on this machine" && return; fi
   if [ -s rows/compress.json ]; then pytorch pytorch_select 60 select --rows rows/compress.json --rounds $rounds; fi
   if ! compgen -G 'rows/step_*.json' >/dev/null; then say "pytorch: no training steps to compare with" && return; fi
   ! wants rest || limit=$((limit / 2))
   # shellcheck disable=SC2206 # words
-  [ -z "$variants" ] || options+=(--variants $variants)
-  # shellcheck disable=SC2206
-  [ -z "$torch_precisions" ] || options+=(--precisions $torch_precisions)
+  options=(${variants:+--variants ${variants//,/ }} ${precisions:+--precisions ${precisions//,/ }})
   pytorch pytorch_step "$limit" step --rows rows/step_*.json --rounds $rounds --seconds $((limit > 80 ? limit - 60 : limit / 2)) \
     "${options[@]}"
 }
@@ -278,48 +216,29 @@ run_rest() {
   ! has bin/dragonn-train || run_trainings
 }
 
-# train METHOD: workers on one GPU, as processes where MPI is there, else as threads of one.
-train() {
-  local method=$1 data
-  if [ -f data/cifar10/data_batch_1.bin ]; then data=(--set data.name=cifar10 --set data.path=data/cifar10); else
-    data=(--set data.name=synthetic_images --set data.train_samples=2000 --set data.test_samples=500); fi
-  local run=(bin/dragonn-train check.toml "${data[@]}" --set "compression.method=$method" --output "runs/$method")
-  if [ -x mpi/bin/mpirun ]; then
-    part "train_$method" 60 mpirun -np $workers "${run[@]}" || return
-  else
-    part "train_$method" 60 "${run[@]}" --workers $workers || return
-  fi
+# trained NAME WORKERS SETTING...: a short training, by workers on one GPU: processes where MPI is there, else threads of one.
+trained() {
+  local name=$1 count=$2 launcher=() settings
+  settings=("device=$device" model.name=resnet20 data.name=synthetic_images train.epochs=100 "train.max_steps=$steps"
+    "train.batch_size=$samples" train.eval_every_epochs=0 optimizer.name=sgd optimizer.learning_rate=0.1 optimizer.momentum=0.9
+    compression.density=0.01 checkpoint.every_epochs=0 "${@:3}")
+  local command=(bin/dragonn-train check.toml --output "runs/${name#train_}" "${settings[@]/#/--set=}")
+  : >check.toml
+  if [ "$count" -gt 1 ] && [ -x mpi/bin/mpirun ]; then launcher=(mpirun -np "$count"); else command+=(--workers "$count"); fi
+  part "$name" 60 "${launcher[@]}" "${command[@]}"
+}
+
+train() { # METHOD
+  local method=$1 data=(data.name=cifar10 data.path=data/cifar10)
+  [ -f data/cifar10/data_batch_1.bin ] || data=(data.train_samples=2000 data.test_samples=500)
+  trained "train_$method" $workers "${data[@]}" "compression.method=$method" || return
   cp "runs/$method/summary.json" "rows/train_$method.json"
   say "  $(sed -n 's/^ *"\(throughput_samples_per_second\|accuracy\|bytes_sent_total\|device\)": */\1 /p' \
     "runs/$method/summary.json" | sort -u | paste -sd ' ')"
 }
 
-write_config() {
-  cat >check.toml <<TOML
-device = "$device"
-[model]
-name = "resnet20"
-[data]
-name = "synthetic_images"
-[train]
-epochs = 100
-max_steps = $steps
-batch_size = $samples
-eval_every_epochs = 0
-[optimizer]
-name = "sgd"
-learning_rate = 0.1
-momentum = 0.9
-[compression]
-density = 0.01
-[checkpoint]
-every_epochs = 0
-TOML
-}
-
 run_trainings() {
   local method runs
-  write_config
   use_bundled_mpi || say "mpirun is not in the bundle: workers are threads"
   for method in "${methods[@]}"; do train "$method"; done
   runs=$(for method in "${methods[@]}"; do [ ! -d "runs/$method" ] || echo "runs/$method"; done)
@@ -330,22 +249,24 @@ run_trainings() {
 
 # Cases that provoke errors of the API check for them themselves. A run that was stopped has no summary.
 run_memcheck() {
-  local tool log
+  local tool
   has bin/test_kernels || return
   if ! command -v compute-sanitizer >/dev/null; then say "compute-sanitizer: not on this machine" && return; fi
   for tool in memcheck racecheck; do
     part "sanitizer_$tool" 240 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 50 \
       --report-api-errors no bin/test_kernels "--test-case=$cases"
-    log=logs/sanitizer_$tool.log
-    say "  $(grep -a 'SUMMARY:' "$log" | tail -n 1 | grep . || echo "no summary; reported so far: $(
-      grep -a -c -E '^=+ (Invalid|Error|Warning|Race|Misaligned|Program hit)' "$log")")"
+    say "  $(grep -a 'SUMMARY:' "logs/sanitizer_$tool.log" | tail -n 1 | grep . || echo "no summary; reported so far: $(
+      grep -a -c -E '^=+ (Invalid|Error|Warning|Race|Misaligned|Program hit)' "logs/sanitizer_$tool.log")")"
   done
 }
 
-restore
+restore logs.tar.gz .
 find_cuda_libraries >libraries.txt
 [ ! -s libraries.txt ] || say "$(cat libraries.txt)"
-summarize_device
+command -v nvidia-smi >/dev/null || say "nvidia-smi: not on this machine"
+query=name,driver_version,memory.total,memory.free,clocks.max.sm,clocks.max.memory
+gpu=$(nvidia-smi --query-gpu=$query --format=csv,noheader 2>/dev/null | head -n 1)
+say "commit $(cat commit.txt), $(date -u +%Y-%m-%d), ${gpu:-no GPU} ($query)"
 say "$(read_ahead)"
 for name in "${known[@]}"; do
   wants "$name" || continue

@@ -3,11 +3,9 @@
 # Runs in the folder that scripts/gpu/bundle.sh --for convergence makes: four workers that share one GPU, threads of one
 # process, train ResNet-20 on the full CIFAR-10 for 30 epochs (configs/cifar10_resnet20.toml), dense and with the main
 # methods, which select from the whole model at once.
-# A call trains two methods at most, and ends after --seconds, wherever it is; the next one goes on from the last epoch of
-# the run that was interrupted, and repeats no run that is done. All that it needs for that travels in one file,
-# RESULTS/state.tar.gz: 8.5 MB where a run was interrupted.
-# Writes into RESULTS: table.md, runs.csv, curves.svg, report.html, state.tar.gz. Ends with 1 if a run is not done yet or
-# ended with an error.
+# A call trains two methods at most, and ends after --seconds, wherever it is; by RESULTS/state.tar.gz (8.5 MB) the next one goes
+# on from the last epoch of the run that was interrupted, and repeats no run that is done.
+# Writes into RESULTS: table.md, runs.csv, curves.svg, report.html, state.tar.gz. Ends with 1 if a run is not done.
 # Usage: four_workers.sh [--seconds N] [--data DIR] [--from STATE.tar.gz] [RESULTS]     RESULTS: results if not given
 #   --seconds: 540 if not given; --data: a folder with data_batch_*.bin and test_batch.bin, instead of the bundle's;
 #   --from: RESULTS/state.tar.gz of the call before, if RESULTS does not have it
@@ -19,38 +17,16 @@ set -uo pipefail
 readonly workers=${WORKERS:-4} seed=${SEED:-1} per_call=${PER_CALL:-2}
 read -r -a methods <<<"${METHODS:-dense dragonn topk dgc gtopk sidco_e}"
 
-die() { echo "four_workers.sh: $*" >&2 && exit 2; }
-seconds=540 data='' from='' results=results
-while [ $# -gt 0 ]; do
-  case $1 in
-    --seconds | --data | --from)
-      [ $# -gt 1 ] || die "$1: expected a value"
-      declare "${1#--}=$2" && shift 2
-      ;;
-    -*) die "$1: expected --seconds, --data, --from or a folder for results" ;;
-    *) results=$1 && shift ;;
-  esac
-done
-[[ $seconds =~ ^[0-9]+$ ]] || die "--seconds $seconds: expected a number"
+data=''
+take_options "seconds data from" "$@"
 [[ $per_call =~ ^[1-9][0-9]*$ ]] || die "PER_CALL $per_call: expected a number of methods"
 [ -z "$data" ] || data=$(cd "$data" && pwd) || exit 2
-[ -z "$from" ] || from=$(realpath -e "$from") || exit 2
-mkdir -p "$results" || exit 1
-results=$(cd "$results" && pwd)
 unpack_bundle
 [ -f configs/cifar10_resnet20.toml ] || die "this bundle is for other stages: make one by bundle.sh --for convergence"
 find_cuda_libraries
 [ "${DEVICE:-cuda}" = cpu ] || read_ahead
 output=$PWD/runs
 mkdir -p "$output"
-
-# restore: the runs as the call before left them.
-restore() {
-  local state=$results/state.tar.gz
-  [ -f "$state" ] || state=$from
-  [ -n "$state" ] || return 0
-  tar -C "$output" -xzf "$state" || die "$state is not a state of this script"
-}
 
 # find_data: $output/data with the full set. JPEG files, where the bundle has them, are a tenth of the official files.
 find_data() {
@@ -60,9 +36,8 @@ find_data() {
   elif [ -f data/cifar10/unpack_full.py ]; then
     for python in python3 /usr/bin/python3; do
       LD_LIBRARY_PATH=$machine_library_path "$python" -c 'import PIL, numpy' 2>/dev/null || continue
-      LD_LIBRARY_PATH=$machine_library_path "$python" data/cifar10/unpack_full.py "$output/data" >/dev/null ||
-        die "CIFAR-10 cannot be unpacked"
-      return
+      LD_LIBRARY_PATH=$machine_library_path "$python" data/cifar10/unpack_full.py "$output/data" >/dev/null && return
+      die "CIFAR-10 cannot be unpacked"
     done
     die "unpacking CIFAR-10 needs python3 with Pillow and numpy"
   else
@@ -73,17 +48,14 @@ find_data() {
 # set_run METHOD: `command` and `folder` of a run, which goes on from its last checkpoint. One bucket, beside that of biases and
 # normalization, costs a GPU the least waits.
 set_run() {
-  local setting
+  # shellcheck disable=SC2206 # words of OVERRIDES
+  local settings=("seed=$seed" "data.path=$output/data" "train.epochs=${EPOCHS:-30}" train.eval_every_epochs=5
+    "compression.method=$1" "device=${DEVICE:-cuda}" compression.bucket=model compression.include_vectors=no
+    checkpoint.every_epochs=1 checkpoint.keep=1 ${OVERRIDES:-})
   folder=$output/$1-seed$seed
-  command=(bin/dragonn-train configs/cifar10_resnet20.toml --output "$folder" --resume auto --workers "$workers")
-  for setting in "seed=$seed" "data.path=$output/data" "train.epochs=${EPOCHS:-30}" train.eval_every_epochs=5 \
-    "compression.method=$1" "device=${DEVICE:-cuda}" compression.bucket=model compression.include_vectors=no \
-    checkpoint.every_epochs=1 checkpoint.keep=1 ${OVERRIDES:-}; do
-    command+=(--set "$setting")
-  done
+  command=(bin/dragonn-train configs/cifar10_resnet20.toml --output "$folder" --resume auto --workers "$workers"
+    "${settings[@]/#/--set=}")
 }
-
-is_done() { [ -f "$output/$1-seed$seed/summary.json" ]; } # METHOD
 
 # error_of FOLDER: the error that ended the run, if one did: then it is the log's last line.
 error_of() { [ ! -f "$1/log.txt" ] || tail -1 "$1/log.txt" | sed -n 's/^[^ ]* error //p'; }
@@ -112,19 +84,12 @@ train() {
   esac
 }
 
-# epochs_of FOLDER: that the log has.
-epochs_of() {
-  grep -a '"kind":"step"' "$1/metrics.jsonl" 2>/dev/null | tail -n 1 | sed -n 's/.*"epoch":\([0-9.]*\).*/\1/p' |
-    awk '{ printf "%.2f", $1 }'
-}
-
 row() { # METHOD
-  local state=interrupted
+  local epochs
   set_run "$1"
-  ! is_done "$1" || state='done'
-  printf "| \`%s\` | %s | %s | %s | %s |\n" "$1" "$(epochs_of "$folder")" \
-    "$(number "$1" final_accuracy)" \
-    "$(number "$1" bytes_per_step)" "$(error_of "$folder" | grep . || echo $state)"
+  epochs=$(grep -a '"kind":"step"' "$folder/metrics.jsonl" 2>/dev/null | tail -n 1 | sed -n 's/.*"epoch":\([0-9.]*\).*/\1/p')
+  printf "| \`%s\` | %.2f | %s | %s | %s |\n" "$1" "$epochs" "$(number "$1" final_accuracy)" "$(number "$1" bytes_per_step)" \
+    "$(error_of "$folder" | grep . || ([ -f "$folder/summary.json" ] && echo "done") || echo interrupted)"
 }
 
 # report: the table and curves of all runs so far.
@@ -138,11 +103,9 @@ report() {
   bin/dragonn-compare "${folders[@]}" --output "$results/report.html" --csv "$results/runs.csv" \
     --svg "$results/curves.svg" --title "ResNet-20 on CIFAR-10, $workers workers on one GPU" >/dev/null
   {
-    echo "| method | epochs | test accuracy | bytes sent by a worker per step | |"
-    echo "|---|---|---|---|---|"
+    printf '%s\n' "| method | epochs | test accuracy | bytes sent by a worker per step | |" "|---|---|---|---|---|"
     for method in "${methods[@]}"; do row "$method"; done
-  } >"$results/table.md"
-  cat "$results/table.md"
+  } | tee "$results/table.md"
 }
 
 # save: the runs, without the checkpoints of those that are over.
@@ -156,10 +119,10 @@ save() {
   echo "state.tar.gz: $(stat -c %s "$results/state.tar.gz") bytes"
 }
 
-restore
+restore state.tar.gz "$output"
 find_data
 trained=0
 for method in "${methods[@]}"; do train "$method"; done
 report
 save
-for method in "${methods[@]}"; do is_done "$method" || exit 1; done
+for method in "${methods[@]}"; do [ -f "$output/$method-seed$seed/summary.json" ] || exit 1; done

@@ -17,7 +17,6 @@ gradient descent. A step begins with the batch in (page-locked) host memory and 
 Prints a table and writes the rows as a JSON array, after each row anew. Rows that could not be measured are null, with a note.
 Exit code: 0 done, 1 some rows failed, 2 bad usage or other models than dragonn's, 77 PyTorch is not installed.
 """
-import argparse
 import contextlib
 import functools
 import importlib.util
@@ -33,12 +32,17 @@ try:
     import torch
 
     import pytorch_models
-    from runs import table, write_rows
+    from pytorch_models import TOKEN_MODELS
+    from runs import Rows, make_parser, run_main, table
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)
 
 COPY_BYTES, READ_BYTES = 8, 4
+
+
+class OtherModel(BaseException):
+    """PyTorch's model is not dragonn's: no row that fails, but the end."""
 
 
 def seconds_of(device, work):
@@ -61,30 +65,13 @@ def percentile(values, share):
     return sorted(values)[round(share * (len(values) - 1))]
 
 
-class Report:
-    """The rows so far, in the file, and as a table in Markdown at the end."""
+def print_table(rows, columns):
+    def cell(value):
+        if isinstance(value, list):
+            return ",".join(map(str, value))
+        return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
-    def __init__(self, path):
-        self.path = path
-        self.rows = []
-        self.failures = 0
-
-    def add(self, row):
-        self.rows.append(row)
-        write_rows(self.path, self.rows)
-
-    def print_table(self, columns):
-        def cell(value):
-            if isinstance(value, float):
-                return f"{value:.4g}"
-            if isinstance(value, list):
-                return ",".join(map(str, value))
-            return "-" if value is None else str(value)
-
-        print(table(columns, ([cell(row[column]) for column in columns] for row in self.rows)))
-
-
-# select
+    print(table(columns, ([cell(row[column]) for column in columns] for row in rows)))
 
 
 def draw_laplace(numel, device):
@@ -123,46 +110,31 @@ def torch_dgc(values, k, _threshold):
     return found, values[found]
 
 
-def seconds_of_method(rows, like, method):
-    """What dragonn-bench measured for a method on as many values at this density on this device."""
-    keys = ("device", "numel", "density")
-    for row in rows:
-        if row["sparsifier"] == method and row["mode"] == "select" and all(row[key] == like[key] for key in keys):
-            return row["seconds_median"]
-    return None
-
-
-def measure_selection(select, values, k, threshold, room, rounds):
-    device = values.device
+def select_row(select, like, values, threshold, room, rounds, dragonn):
+    numel, device = values.numel(), values.device
+    k = max(1, int(like["density"] * numel))
     for _ in range(2):
         found, _ = select(values, k, threshold)
     seconds, copies = [], []
     for _ in range(rounds):
         copies.append(seconds_of(device, lambda: room.copy_(values)))
         seconds.append(seconds_of(device, lambda: select(values, k, threshold)))
-    return seconds, statistics.median(copies), found.numel()
-
-
-def select_row(name, select, like, values, threshold, room, rounds, dragonn):
-    numel, k = values.numel(), max(1, int(like["density"] * values.numel()))
-    seconds, copy, selected = measure_selection(select, values, k, threshold, room, rounds)
-    median = percentile(seconds, 0.5)
-    row = {"sparsifier": name, **like, "distribution": "laplace", "threads": torch.get_num_threads(), "mode": "select"}
-    row |= {"seconds_median": median, "seconds_p10": percentile(seconds, 0.1), "seconds_p90": percentile(seconds, 0.9)}
-    row |= {"gigabytes_per_second": numel * READ_BYTES / median * 1e-9, "selected": selected}
-    row |= {"selected_over_k": selected / k, "bytes": float(numel * READ_BYTES)}
-    row |= {"copy_gigabytes_per_second": numel * COPY_BYTES / copy * 1e-9}
-    row |= {"of_copy": READ_BYTES / COPY_BYTES * copy / median, "torch": torch.__version__}
-    for method in ("dragonn", "dgc"):
-        other = seconds_of_method(dragonn, like, method)
+    median, copy, selected = percentile(seconds, 0.5), statistics.median(copies), found.numel()
+    row = {"sparsifier": select.__name__, **like, "distribution": "laplace", "threads": torch.get_num_threads(), "mode": "select",
+           "seconds_median": median, "seconds_p10": percentile(seconds, 0.1), "seconds_p90": percentile(seconds, 0.9),
+           "gigabytes_per_second": numel * READ_BYTES / median * 1e-9, "selected": selected, "selected_over_k": selected / k,
+           "bytes": float(numel * READ_BYTES), "copy_gigabytes_per_second": numel * COPY_BYTES / copy * 1e-9,
+           "of_copy": READ_BYTES / COPY_BYTES * copy / median, "torch": torch.__version__}
+    for method in ("dragonn", "dgc"):  # on as many values at this density on this device
+        like_it = {**like, "sparsifier": method, "mode": "select"}
+        other = next((other["seconds_median"] for other in dragonn if like_it.items() <= other.items()), None)
         row[f"{method}_below"] = None if other is None else 1 - other / median
     return row
 
 
-def run_select(options, report):
+def run_select(options, rows):
     dragonn = read_rows(options.rows) if options.rows else []
-    device = torch.device(options.device or (dragonn[0]["device"] if dragonn else "cpu"))
-    require(device)
+    device = device_of(options.device or (dragonn[0]["device"] if dragonn else "cpu"))
     torch.set_num_threads(options.threads)
     cases = {(row["numel"], row["density"]) for row in dragonn} or {(options.numel, options.density)}
     for numel, density in sorted(cases):
@@ -173,30 +145,16 @@ def run_select(options, report):
         like = {"device": device.type, "numel": numel, "density": density}
         has_numpy = device.type == "cpu" and importlib.util.find_spec("numpy")
         for select in (torch_topk, torch_mask_nonzero, torch_dgc, *([numpy_mask] if has_numpy else [])):
-            row = select_row(select.__name__, select, like, values, threshold, room, options.rounds, dragonn)
-            report.add(row)
-    report.print_table(
-        ["sparsifier", "device", "numel", "density", "seconds_median", "gigabytes_per_second", "selected_over_k"]
-        + ["copy_gigabytes_per_second", "of_copy", "dragonn_below", "dgc_below"]
-    )
+            rows.add([select_row(select, like, values, threshold, room, options.rounds, dragonn)])
+    print_table(
+        rows, ["sparsifier", "device", "numel", "density", "seconds_median", "gigabytes_per_second", "selected_over_k"]
+        + ["copy_gigabytes_per_second", "of_copy", "dragonn_below", "dgc_below"])
+    return 0
 
-
-# step
 
 CHANNELS_LAST = "_channels_last"
-TOKEN_MODELS = ("lstm_lm", "bert")
 PRECISIONS = ["float32", "tf32", "bf16"]
 VARIANTS = ["eager", "eager" + CHANNELS_LAST, "compile", "compile" + CHANNELS_LAST, "compile_graphs"]
-
-
-def set_precision(math):
-    """float32, tf32, or bf16: autocast, with parameters and gradients in float32."""
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = math == "tf32"
-    torch.backends.cudnn.benchmark = True
-
-
-def autocast(device, math):
-    return torch.autocast(device.type, torch.bfloat16) if math == "bf16" else contextlib.nullcontext()
 
 
 def draw_batch(row, device, variant):
@@ -223,7 +181,7 @@ class Step:
         model = pytorch_models.build(row)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         if parameters != row["parameters"]:
-            raise SystemExit(fail(f"{row['model']}: {parameters} parameters, and dragonn's has {row['parameters']}"))
+            raise OtherModel(f"{row['model']}: {parameters} parameters, and dragonn's has {row['parameters']}")
         layout = torch.channels_last if variant.endswith(CHANNELS_LAST) else torch.contiguous_format
         model = model.to(device, memory_format=layout)
         self.batch = draw_batch(row, device, variant)
@@ -239,7 +197,8 @@ class Step:
         if hasattr(torch.compiler, "cudagraph_mark_step_begin"):
             torch.compiler.cudagraph_mark_step_begin()
         self.optimizer.zero_grad()
-        with autocast(self.device, self.math):
+        is_bf16 = self.math == "bf16"
+        with torch.autocast(self.device.type, torch.bfloat16) if is_bf16 else contextlib.nullcontext():
             loss, _, *states = self.loss(*batch, *self.states)
         loss.backward()
         self.optimizer.step()
@@ -264,86 +223,59 @@ def product_rate(device, math):
     return 2e-9 * side**3 / statistics.median(seconds_of(device, lambda: left @ right) for _ in range(9))
 
 
-def measure_step(row, device, variant, rounds):
-    step = Step(row, device, variant)
-    for _ in range(5):
-        step.run()
-    seconds = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        step.run()
-        seconds.append(time.perf_counter() - begin)
-    return percentile(seconds, 0.5)
-
-
+MEASURED = ("seconds_median", "samples_per_second", "gflops", "gemm_gflops", "of_gemm", "dragonn_over_this")
 KEPT = ("model", "settings", "sample", "classes", "batch", "parameters", "device", "device_math", "threads")
 
 
 def step_row(row, device, variant, rounds):
     torch._dynamo.reset()
     torch.set_num_threads(row["threads"])
-    set_precision(row["device_math"])
+    # float32, tf32, or bf16: autocast, with parameters and gradients in float32.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = row["device_math"] == "tf32"
+    torch.backends.cudnn.benchmark = True
     rate = product_rate(device, row["device_math"])
-    seconds = measure_step(row, device, variant, rounds)
-    samples = row["batch"] / seconds
+    step, seconds = Step(row, device, variant), []
+    for _ in range(5 + rounds):
+        begin = time.perf_counter()
+        step.run()
+        seconds.append(time.perf_counter() - begin)
+    median = percentile(seconds[5:], 0.5)
+    samples = row["batch"] / median
     gflops = row["gflops"] / row["samples_per_second"] * samples
-    result = {"seconds_median": seconds, "samples_per_second": samples, "gflops": gflops, "gemm_gflops": rate}
-    return result | {"of_gemm": gflops / rate, "dragonn_over_this": row["samples_per_second"] / samples, "note": None}
+    return dict(zip(MEASURED, (median, samples, gflops, rate, gflops / rate, row["samples_per_second"] / samples))) | {"note": None}
 
 
-def unmeasured(note):
-    names = ("seconds_median", "samples_per_second", "gflops", "gemm_gflops", "of_gemm", "dragonn_over_this")
-    return dict.fromkeys(names) | {"note": note}
-
-
-def measured_or_noted(row, device, variant, options, report):
-    """The row's result, or a note why there is none."""
-    try:
-        return step_row(row, device, variant, options.rounds)
-    except Exception as error:  # a variant that PyTorch cannot run here
-        report.failures += 1
-        return unmeasured(f"failed: {type(error).__name__}: {first_line(error)}")
-
-
-def run_step(options, report):
-    rows = fastest([row for path in options.rows for row in read_rows(path)])
-    begin = time.monotonic()
+def run_step(options, rows):
+    wanted = fastest([row for path in options.rows for row in read_rows(path)])
+    begin, failures = time.monotonic(), 0
     # All variants of a row before the next: compiling takes long, and what is there when the time ends is complete.
-    for row in rows:
-        if row["device_math"] not in options.precisions:
-            continue
-        for variant in options.variants:
+    for row in wanted:
+        for variant in options.variants if row["device_math"] in options.precisions else []:
             if variant.endswith(CHANNELS_LAST) and row["model"] in TOKEN_MODELS:
                 continue
-            device = torch.device(row["device"])
-            require(device)
-            if time.monotonic() - begin > options.seconds:
-                result = unmeasured("not measured: the time is used up")
-            else:
-                result = measured_or_noted(row, device, variant, options, report)
-            named = {key: row[key] for key in KEPT} | {"torch": torch.__version__, "variant": variant}
-            report.add(named | result)
-    report.print_table(
-        ["model", "sample", "batch", "parameters", "device", "device_math", "variant", "seconds_median"]
-        + ["samples_per_second", "gflops", "of_gemm", "dragonn_over_this", "note"]
-    )
-
-
-# both
+            device = device_of(row["device"])
+            result = dict.fromkeys(MEASURED) | {"note": "not measured: the time is used up"}
+            if time.monotonic() - begin <= options.seconds:
+                try:
+                    result = step_row(row, device, variant, options.rounds)
+                except Exception as error:  # a variant that PyTorch cannot run here
+                    failures += 1
+                    result["note"] = f"failed: {type(error).__name__}: {first_line(error)}"
+            rows.add([{key: row[key] for key in KEPT} | {"torch": torch.__version__, "variant": variant} | result])
+    print_table(
+        rows, ["model", "sample", "batch", "parameters", "device", "device_math", "variant", "seconds_median"]
+        + ["samples_per_second", "gflops", "of_gemm", "dragonn_over_this", "note"])
+    return 1 if failures else 0
 
 
 def first_line(error):
     return (str(error).strip().splitlines() or [""])[0]
 
 
-def fail(message):
-    print(f"pytorch_rows.py: {message}", file=sys.stderr)
-    return 2
-
-
-def require(device):
-    if device.type == "cuda" and not torch.cuda.is_available():
+def device_of(name):
+    if name == "cuda" and not torch.cuda.is_available():
         raise ValueError("device cuda: PyTorch sees none here")
+    return torch.device(name)
 
 
 def read_rows(path):
@@ -358,13 +290,12 @@ def fastest(rows):
     best = {}
     for row in rows:
         key = json.dumps([row[name] for name in KEPT])
-        if key not in best or best[key]["samples_per_second"] < row["samples_per_second"]:
-            best[key] = row
+        best[key] = max(best.get(key, row), row, key=lambda found: found["samples_per_second"])
     return list(best.values())
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     select = commands.add_parser("select", help="torch.topk, mask and nonzero, DGC's encoder")
     select.add_argument("--rows", type=pathlib.Path, help="what dragonn-bench compress wrote: device, sizes, densities")
@@ -385,13 +316,10 @@ def parse():
 
 def main():
     options = parse()
-    report = Report(options.json)
-    try:
-        {"select": run_select, "step": run_step}[options.command](options, report)
-    except (OSError, ValueError, KeyError) as error:
-        return fail(error)
-    return 1 if report.failures else 0
+    rows = Rows(options.json)
+    rows.clear()
+    return {"select": run_select, "step": run_step}[options.command](options, rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main, 2, (OSError, ValueError, KeyError, OtherModel))

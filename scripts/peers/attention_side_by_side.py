@@ -7,17 +7,14 @@
 
 Both begin with queries, keys and values as one linear layer writes them, [batch, steps, 3, heads, width / heads], end with
 [batch, steps, width], and backward with the gradient of what they began with. There are 1,024 steps in a batch, or one sample.
-PyTorch runs in the environments of scripts/peers/baselines.py. All take their turn, round by round; the table has medians, in
-milliseconds, and PyTorch's faster one. A ratio above 1 means that dragonn is faster.
-
-Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
-Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
+The table has milliseconds. A ratio above 1 means that dragonn is faster.
 """
+import itertools
 import statistics
-import sys
 import time
 
-from side_by_side import OWN, bench_rows, finish_parse, make_parser, pytorch_peers, run, take_turns
+from side_by_side import OWN, bench_rows, finish_parse, make_parser, pytorch_peers, run, take_turns, words
+from runs import run_main, sets
 
 STEPS_OF_BATCH = 1024
 COLUMNS = ["steps", "batch", "threads", "dragonn_forward", "dragonn_backward", "pytorch_forward", "pytorch_backward", "baseline",
@@ -26,7 +23,7 @@ COLUMNS = ["steps", "batch", "threads", "dragonn_forward", "dragonn_backward", "
 
 def parse():
     parser = make_parser(__doc__)
-    parser.add_argument("--steps", default="128,512,1024", help="lengths of the samples")
+    parser.add_argument("--steps", type=words, default=["128", "512", "1024"], help="lengths of the samples")
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--repeats", type=int, default=10, help="passes in each round")
@@ -36,15 +33,13 @@ def parse():
     return options
 
 
-def dragonn_times(options, batch, steps, threads):
+def dragonn_times(options, case):
     """The milliseconds of forward and backward of the attention layer of a transformer of one block."""
-    settings = {"layers": 1, "hidden": options.width, "heads": options.heads, "max_steps": steps, "dropout": 0}
-    arguments = ["step", "--profile", "--model", "bert", "--classes", 64, "--batch", batch, "--sample", steps]
-    arguments += ["--threads", threads, "--rounds", options.repeats]
-    for key, value in settings.items():
-        arguments += ["--set", f"{key}={value}"]
-    rows = [row for row in bench_rows(options, *arguments) if row["layer_kind"].startswith("attention")]
-    return [next(row["milliseconds"] for row in rows if row["pass"] == name) for name in ("forward", "backward")]
+    settings = {"layers": 1, "hidden": options.width, "heads": options.heads, "max_steps": case["steps"], "dropout": 0}
+    rows = bench_rows(options, "step", "--profile", "--model", "bert", "--classes", 64, "--batch", case["batch"], "--sample",
+                      case["steps"], "--threads", case["threads"], "--rounds", options.repeats, *sets(settings))
+    times = {row["pass"]: row["milliseconds"] for row in reversed(rows) if row["layer_kind"].startswith("attention")}
+    return [times["forward"], times["backward"]]
 
 
 def prepare(_kind, case):
@@ -74,16 +69,14 @@ def prepare(_kind, case):
 
 
 def cases(options):
-    for steps in options.steps:
-        for threads in options.threads:
-            yield {"steps": steps, "batch": max(1, STEPS_OF_BATCH // steps), "heads": options.heads, "width": options.width,
-                   "threads": threads}
+    for steps, threads in itertools.product(options.steps, options.threads):
+        yield {"steps": steps, "batch": max(1, STEPS_OF_BATCH // steps), "heads": options.heads, "width": options.width,
+               "threads": threads}
 
 
 def compare(options, case):
     peers = pytorch_peers(options, case)
-    answers = take_turns(options.rounds, lambda: dragonn_times(options, case["batch"], case["steps"], case["threads"]), peers,
-                         options.repeats)
+    answers = take_turns(options.rounds, lambda: dragonn_times(options, case), peers, options.repeats)
     medians = {name: [statistics.median(part) for part in zip(*times)] for name, times in answers.items()}
     own = medians.pop(OWN)
     best = min(medians, key=lambda name: sum(medians[name]))
@@ -94,4 +87,4 @@ def compare(options, case):
 
 
 if __name__ == "__main__":
-    sys.exit(run(prepare, parse, cases, compare, {name: name.replace("_", ", ") for name in COLUMNS}))
+    run_main(lambda: run(prepare, parse, cases, compare, {name: name.replace("_", ", ") for name in COLUMNS}))

@@ -3,12 +3,11 @@
 """Trains a model of images data-parallel with PyTorch DDP over gloo, as a peer of dragonn-train.
 
     ddp.py --config configs/cifar10_resnet20.toml --hooks none --steps 20 --warmup 5                # one process alone
-    netns_cluster.sh run 4 100mbit -- ddp.py --config ... --hooks plain,fp16,powersgd --steps 20 --warmup 5
-    netns_cluster.sh run 4 100mbit -- ddp.py --config ... --hooks powersgd --epochs 8 --data DIR
+    netns_cluster.sh run 4 100mbit -- ddp.py --config ... --hooks plain,fp16,powersgd --epochs 8 --data DIR
 
-Model, batch, optimizer and schedule are those of dragonn's config; the model is built by scripts/pytorch_models.py and
-initialized as dragonn does. The ranks are those of mpirun. NumPy is needed, too. Hooks, one after the other: none (the
-model without DDP, one rank alone), plain, fp16 (fp16_compress_hook), powersgd (rank 1, error feedback, warm start).
+Model (of scripts/pytorch_models.py), batch, optimizer and schedule are those of dragonn's config; the ranks are those of mpirun.
+Hooks, one after the other: none (the model without DDP, one rank alone), plain, fp16 (fp16_compress_hook), powersgd (rank 1,
+error feedback, warm start).
 
 --steps: seconds of each step behind --warmup, and bytes that leave by the interface. --epochs: test accuracy after each
 epoch, and the training's seconds until then, evaluations left out. Without --data images are random.
@@ -16,7 +15,8 @@ epoch, and the training's seconds until then, evaluations left out. Without --da
 Rank 0 writes a JSON array with one object per hook to --output (or the standard output).
 Exit code: 0 done, 1 failed, 2 bad usage, 77 PyTorch or NumPy is not installed.
 """
-import argparse
+import functools
+import itertools
 import json
 import os
 import pathlib
@@ -39,6 +39,7 @@ try:
     from torch.nn.parallel import DistributedDataParallel
 
     import pytorch_models
+    from runs import make_parser, run_main, words
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)
@@ -64,26 +65,16 @@ class Images:
 
     def __init__(self, folder, name, limit=0):
         if folder is None:
-            generator = torch.Generator().manual_seed(1)
-            self.labels = torch.randint(0, CLASSES, (1024,), generator=generator)
-            self.pixels = torch.randint(0, 256, (1024, CHANNELS, SIDE, SIDE), generator=generator, dtype=torch.uint8)
+            draw = functools.partial(torch.randint, generator=torch.Generator().manual_seed(1))
+            self.labels, self.pixels = draw(CLASSES, (1024,)), draw(256, (1024, CHANNELS, SIDE, SIDE), dtype=torch.uint8)
         else:
-            records = torch.cat([self.read(path) for path in sorted(folder.glob(name))])
-            records = records[: limit or None]
-            self.labels = records[:, 0].long()
-            self.pixels = records[:, 1:].reshape(-1, CHANNELS, SIDE, SIDE)
+            content = bytearray(b"".join(path.read_bytes() for path in sorted(folder.glob(name))))
+            records = torch.frombuffer(content, dtype=torch.uint8).view(-1, 1 + CHANNELS * SIDE * SIDE)[: limit or None]
+            self.labels, self.pixels = records[:, 0].long(), records[:, 1:].reshape(-1, CHANNELS, SIDE, SIDE)
         self.mean, self.deviation = (torch.tensor(values).view(1, CHANNELS, 1, 1) for values in (MEAN, DEVIATION))
-
-    @staticmethod
-    def read(path):
-        records = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
-        return records.view(-1, 1 + CHANNELS * SIDE * SIDE)
 
     def normalized(self, pixels, layout):
         return ((pixels.float() / 255 - self.mean) / self.deviation).contiguous(memory_format=layout)
-
-    def batch(self, indices, layout):
-        return self.normalized(self.pixels[indices], layout), self.labels[indices]
 
     def augmented_batch(self, indices, layout, generator):
         """Each image is padded with black pixels, cropped and mirrored at random."""
@@ -97,45 +88,12 @@ class Images:
         return self.normalized(pixels, layout), self.labels[indices]
 
 
-class Batches:
-    """This rank's part of a shuffled epoch, a batch at a time. The last, incomplete global batch is left out."""
-
-    def __init__(self, images, batch, rank, world, seed, layout):
-        self.images, self.batch, self.layout = images, batch, layout
-        self.rank, self.world, self.seed = rank, world, seed
-        self.per_epoch = len(images.labels) // (batch * world)
-        self.generator = torch.Generator().manual_seed(1000 * seed + rank)
-
-    def epoch(self, number):
-        generator = torch.Generator().manual_seed(100 * self.seed + number)
-        order = torch.randperm(len(self.images.labels), generator=generator)
-        for step in range(self.per_epoch):
-            begin = (step * self.world + self.rank) * self.batch
-            yield self.images.augmented_batch(order[begin : begin + self.batch], self.layout, self.generator)
-
-    def endless(self):
-        number = 0
-        while True:
-            yield from self.epoch(number)
-            number += 1
-
-
-def initialize(model):
+def initialize(module):
     """As dragonn does (layers/layers.h): He's normal by fan-out for convolutions, and biases of zero."""
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d):
-            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        if isinstance(module, (nn.Conv2d, nn.Linear)) and module.bias is not None:
-            nn.init.zeros_(module.bias)
-
-
-def register(model, hook):
-    if hook == "fp16":
-        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    elif hook == "powersgd":
-        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1,
-                                                start_powerSGD_iter=WHOLE_STEPS[hook])
-        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    if isinstance(module, nn.Conv2d):
+        nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    if isinstance(module, (nn.Conv2d, nn.Linear)) and module.bias is not None:
+        nn.init.zeros_(module.bias)
 
 
 class Training:
@@ -154,18 +112,28 @@ class Training:
         self.layout, self.batch = LAYOUTS[name], options.batch or config["train"]["batch_size"]
         self.inner = pytorch_models.build(
             {"model": name, "settings": SETTINGS, "sample": [SIDE, SIDE, CHANNELS], "classes": CLASSES})
-        initialize(self.inner)
-        self.inner.to(memory_format=self.layout)
+        self.inner.apply(initialize).to(memory_format=self.layout)
         self.model = torch.compile(self.inner) if options.compile else self.inner
         if hook != "none":
             # Each rank keeps its batch norm's statistics during training, as dragonn's do: nothing is sent for them.
             self.model = DistributedDataParallel(self.model, bucket_cap_mb=BUCKET_MB.get(hook),
                                                  gradient_as_bucket_view=True, broadcast_buffers=False)
-            register(self.model, hook)
+        if hook == "fp16":
+            self.model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        elif hook == "powersgd":
+            state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=WHOLE_STEPS[hook])
+            self.model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         self.optimizer = torch.optim.SGD(self.inner.parameters(), self.rate, optimizer["momentum"],
                                          weight_decay=optimizer["weight_decay"])
-        self.images = Images(options.data, "data_batch_*.bin")
-        self.batches = Batches(self.images, self.batch, self.rank, self.world, options.seed, self.layout)
+        self.images, self.seed = Images(options.data, "data_batch_*.bin"), options.seed
+        self.generator = torch.Generator().manual_seed(1000 * self.seed + self.rank)
+
+    def batches(self, epoch):
+        """This rank's part of a shuffled epoch, a batch at a time. The last, incomplete global batch is left out."""
+        order = torch.randperm(len(self.images.labels), generator=torch.Generator().manual_seed(100 * self.seed + epoch))
+        for step in range(len(order) // (self.batch * self.world)):
+            begin = (step * self.world + self.rank) * self.batch
+            yield self.images.augmented_batch(order[begin : begin + self.batch], self.layout, self.generator)
 
     def step(self, images, labels):
         self.optimizer.zero_grad()
@@ -178,9 +146,8 @@ class Training:
         """For an epoch, from 0, by the schedule of the config."""
         if self.schedule["name"] != "milestones" or self.schedule.get("warmup_epochs", 0) != 0:
             raise ValueError("schedule: expected milestones without a warm-up")
-        passed = sum(epoch >= milestone for milestone in milestones or self.schedule["milestones"])
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.rate * self.schedule["gamma"] ** passed
+        passed = sum(epoch >= int(milestone) for milestone in milestones or self.schedule["milestones"])
+        self.optimizer.param_groups[0]["lr"] = self.rate * self.schedule["gamma"] ** passed
 
 
 def settle():
@@ -200,7 +167,7 @@ def mean_over_ranks(value):
 
 def measure_steps(training, hook, options):
     """Seconds of every step behind the warm-up, on this rank, and what a rank sends, mean over ranks."""
-    batches = training.batches.endless()
+    batches = itertools.chain.from_iterable(map(training.batches, itertools.count()))
     for _ in range(options.warmup + WHOLE_STEPS.get(hook, 0)):
         training.step(*next(batches))
     settle()
@@ -225,11 +192,10 @@ def test_accuracy(training, test):
                 dist.all_reduce(buffer)
                 buffer /= training.world
     training.inner.eval()
-    mine = torch.arange(training.rank, len(test.labels), training.world)
     hits = 0
-    for indices in mine.split(128):
-        images, labels = test.batch(indices, training.layout)
-        hits += (training.inner(images).argmax(1) == labels).sum().item()
+    for indices in torch.arange(training.rank, len(test.labels), training.world).split(128):
+        images = test.normalized(test.pixels[indices], training.layout)
+        hits += (training.inner(images).argmax(1) == test.labels[indices]).sum().item()
     training.inner.train()
     return mean_over_ranks(hits) * training.world / len(test.labels)
 
@@ -242,7 +208,7 @@ def train(training, _hook, options):
         training.set_rate(epoch, options.milestones)
         settle()
         begin = time.perf_counter()
-        for images, labels in training.batches.epoch(epoch):
+        for images, labels in training.batches(epoch):
             training.step(images, labels)
         seconds += time.perf_counter() - begin
         rows.append({"epoch": epoch + 1, "seconds": seconds, "accuracy": test_accuracy(training, test)})
@@ -250,14 +216,13 @@ def train(training, _hook, options):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--config", type=pathlib.Path, required=True, help="a config of dragonn-train")
-    parser.add_argument("--hooks", type=lambda text: text.split(","), required=True, help=",".join(HOOKS))
+    parser.add_argument("--hooks", type=words, required=True, help=",".join(HOOKS))
     parser.add_argument("--steps", type=int, default=0, help="measure so many steps")
     parser.add_argument("--warmup", type=int, default=5, help="steps ahead of them, at least 1")
     parser.add_argument("--epochs", type=int, default=0, help="train so many epochs")
-    parser.add_argument("--milestones", type=lambda text: [int(word) for word in text.split(",")],
-                        help="epochs, instead of the config's")
+    parser.add_argument("--milestones", type=words, help="epochs, instead of the config's")
     parser.add_argument("--batch", type=int, help="per rank, instead of the config's")
     parser.add_argument("--data", type=pathlib.Path, help="folder with data_batch_*.bin and test_batch.bin")
     parser.add_argument("--test-limit", type=int, default=0, help="first test images; 0: all")
@@ -280,20 +245,14 @@ def parse_arguments():
     return options
 
 
-def start_group(options):
-    """gloo over the ranks of mpirun. The defaults are scripts/netns_cluster.sh's."""
-    if options.world == 1:
-        return
-    os.environ.setdefault("MASTER_ADDR", "198.18.0.1")
-    os.environ.setdefault("MASTER_PORT", "29500")
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", options.interface)
-    dist.init_process_group("gloo", rank=int(os.environ["OMPI_COMM_WORLD_RANK"]), world_size=options.world)
-
-
 def main():
     options = parse_arguments()
     torch.set_num_threads(options.threads)
-    start_group(options)
+    if options.world > 1:  # gloo over the ranks of mpirun. The defaults are scripts/netns_cluster.sh's.
+        os.environ.setdefault("MASTER_ADDR", "198.18.0.1")
+        os.environ.setdefault("MASTER_PORT", "29500")
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", options.interface)
+        dist.init_process_group("gloo", rank=int(os.environ["OMPI_COMM_WORLD_RANK"]), world_size=options.world)
     rows = []
     for hook in options.hooks:
         training = Training(options, hook)
@@ -301,17 +260,11 @@ def main():
                "compile": options.compile, "torch": torch.__version__}
         rows.append(row | (measure_steps if options.steps else train)(training, hook, options))
     if training.rank == 0:
-        text = json.dumps(rows, indent=1) + "\n"
-        options.output.write_text(text) if options.output else print(text, end="")
+        (options.output.write_text if options.output else sys.stdout.write)(json.dumps(rows, indent=1) + "\n")
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
-    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (OSError, ValueError, KeyError) as error:
-        print(f"ddp.py: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_main(main, 2, (OSError, ValueError, KeyError))

@@ -7,18 +7,14 @@
 
 Both cut a random part out of each image, resize it to 224x224, flip half of them and normalize them. PyTorch does it with
 torchvision's ImageFolder, RandomResizedCrop, RandomHorizontalFlip, ToTensor and Normalize, in a DataLoader with as many worker
-processes as dragonn has decoding threads (and one thread in each), in the environments of scripts/peers/baselines.py. All take
-their turn, round by round; the table has medians, and PyTorch's faster one.
-
-Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
-Exit code: 0 done, 1 a run failed, 2 bad usage, 77 torch or torchvision is not installed.
+processes as dragonn has decoding threads (and one thread in each).
 """
 import pathlib
-import sys
 import tempfile
 import time
 
 from side_by_side import bench_rows, finish_parse, make_parser, medians_of, pytorch_peers, run, take_turns
+from runs import run_main
 
 MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 COLUMNS = {"threads": "threads or workers", "dragonn": "dragonn, images/s", "pytorch": "DataLoader and torchvision",
@@ -99,4 +95,4 @@ def compare(options, case):
 
 
 if __name__ == "__main__":
-    sys.exit(run(prepare, parse, cases, compare, COLUMNS, ("torch", "torchvision")))
+    run_main(lambda: run(prepare, parse, cases, compare, COLUMNS, ("torch", "torchvision")))

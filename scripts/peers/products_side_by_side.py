@@ -2,50 +2,36 @@
 # SPDX-License-Identifier: MIT
 """Measures the matrix products of linear and recurrent layers by dragonn and by libraries, on this machine's processors.
 
-    scripts/peers/products_side_by_side.py                                  # all shapes at 1 and 2 threads
-    scripts/peers/products_side_by_side.py --shapes xml,mlp --threads 2
+    scripts/peers/products_side_by_side.py --shapes xml,mlp --threads 2    # if not given: all shapes at 1 and 2 threads
     scripts/peers/products_side_by_side.py --libraries onednn,openblas --table products.md
 
 A layer of OUTPUTS x INPUTS weights multiplies ROWS samples: forward by the transposed weights, and for the gradient of the
 weights the transposed output gradient by the input. dragonn runs such a layer (dragonn-bench step --profile). The libraries
 run the two products alone, by sgemm: onednn is the distribution's, as are openblas and blis (libopenblas0-pthread,
-libblis4-pthread; left out where they are not installed); mkl is the one inside PyTorch (left out without it). All take their
-turn, round by round, each library in a process of its own; the table has GFLOP/s, medians over the rounds.
-
-Run it on a quiet machine; build dragonn-bench before (scripts/test.sh).
-Exit code: 0 done, 1 a run failed, 2 bad usage, 77 NumPy is not installed.
+libblis4-pthread; left out where they are not installed); mkl is the one inside PyTorch (left out without it). The table has
+GFLOP/s.
 """
 import ctypes
 import ctypes.util
 import itertools
 import os
-import sys
 
 from side_by_side import bench_rows, finish_parse, make_parser, median_seconds, medians_of, run, start_peers, take_turns, words
+from runs import run_main
 
 # Rows, outputs, inputs: of the layers of the models that step_side_by_side.py measures.
 SHAPES = {
     "mlp": (128, 512, 784),
-    "lstm_256_inputs": (700, 1024, 256),
-    "lstm_256_output": (700, 10000, 256),
-    "lstm_650_inputs": (700, 2600, 650),
-    "lstm_650_output": (700, 10000, 650),
-    "lstm_1500_inputs": (700, 6000, 1500),
-    "lstm_1500_output": (700, 10000, 1500),
-    "bert_256_feed": (1024, 1024, 256),
-    "bert_256_back": (1024, 256, 1024),
-    "bert_256_output": (1024, 30522, 256),
-    "bert_768_feed": (256, 3072, 768),
-    "bert_768_back": (256, 768, 3072),
-    "bert_768_output": (256, 30522, 768),
+    **{f"lstm_{hidden}_{name}": (700, outputs, hidden) for hidden in (256, 650, 1500)
+       for name, outputs in (("inputs", 4 * hidden), ("output", 10000))},
+    **{f"bert_{width}_{name}": (rows, *sides) for rows, width in ((1024, 256), (256, 768))
+       for name, sides in (("feed", (4 * width, width)), ("back", (width, 4 * width)), ("output", (30522, width)))},
     "vit_feed": (2080, 768, 192),
     "alexnet_first": (32, 4096, 9216),
     "xml": (256, 30938, 4096),
 }
 LIBRARIES = ["onednn", "openblas", "blis", "mkl"]
 PRODUCTS = ["forward", "weights"]
-
-
 COLUMNS = {"layer": "layer", "shape": "rows x outputs x inputs", "product": "product", "threads": "threads", "dragonn": "dragonn",
            **{name: name for name in LIBRARIES}, "ratio": "dragonn / best"}
 
@@ -56,9 +42,6 @@ def parse():
     parser.add_argument("--libraries", type=words, default=LIBRARIES, help=",".join(LIBRARIES))
     parser.add_argument("--seconds", type=float, default=0.3, help="about the time of each turn")
     return finish_parse(parser, shapes=SHAPES, libraries=LIBRARIES)
-
-
-# dragonn
 
 
 def dragonn_rate(options, case):
@@ -75,41 +58,25 @@ def dragonn_rate(options, case):
 # Libraries: multiply(first, transposed, second, transposed, result) of row-major matrices that NumPy holds.
 
 
-def load_library(name):
-    file = ctypes.util.find_library(name)
+def library_product(name):
+    file = ctypes.util.find_library({"onednn": "dnnl"}.get(name, name))
     if file is None:
         raise OSError("not installed")
-    return ctypes.CDLL(file)
-
-
-def pointer(matrix):
-    return matrix.ctypes.data_as(ctypes.c_void_p)
-
-
-def onednn_product():
-    library = load_library("dnnl")
-    size, number = ctypes.c_int64, ctypes.c_float
-    library.dnnl_sgemm.argtypes = [ctypes.c_char, ctypes.c_char, size, size, size, number, ctypes.c_void_p, size,
-                                   ctypes.c_void_p, size, number, ctypes.c_void_p, size]
+    library = ctypes.CDLL(file)
+    if name == "onednn":
+        sgemm, order, plain, transposed, size = library.dnnl_sgemm, [], b"N", b"T", ctypes.c_int64
+    else:
+        sgemm, order, plain, transposed, size = library.cblas_sgemm, [101], 111, 112, ctypes.c_int  # row-major
+    kind, matrix = ctypes.c_char if name == "onednn" else ctypes.c_int, [ctypes.c_void_p, size]
+    sgemm.argtypes = [*[ctypes.c_int] * len(order), kind, kind, size, size, size, ctypes.c_float, *matrix, *matrix, ctypes.c_float, *matrix]
 
     def multiply(a, a_transposed, b, b_transposed, c):
-        inner = a.shape[0] if a_transposed else a.shape[1]
-        status = library.dnnl_sgemm(b"T" if a_transposed else b"N", b"T" if b_transposed else b"N", *c.shape, inner, 1.0,
-                                    pointer(a), a.shape[1], pointer(b), b.shape[1], 0.0, pointer(c), c.shape[1])
-        assert status == 0
+        def place(matrix):
+            return matrix.ctypes.data_as(ctypes.c_void_p), matrix.shape[1]
 
-    return multiply
-
-
-def blas_product(name):
-    library = load_library(name)
-    row_major, plain, transposed = 101, 111, 112
-
-    def multiply(a, a_transposed, b, b_transposed, c):
-        inner = a.shape[0] if a_transposed else a.shape[1]
-        library.cblas_sgemm(row_major, transposed if a_transposed else plain, transposed if b_transposed else plain,
-                            *c.shape, inner, ctypes.c_float(1), pointer(a), a.shape[1], pointer(b), b.shape[1],
-                            ctypes.c_float(0), pointer(c), c.shape[1])
+        status = sgemm(*order, transposed if a_transposed else plain, transposed if b_transposed else plain, *c.shape,
+                       a.shape[0] if a_transposed else a.shape[1], 1, *place(a), *place(b), 0, *place(c))
+        assert name != "onednn" or status == 0
 
     return multiply
 
@@ -133,7 +100,7 @@ def prepare(library, case):
     import numpy
 
     try:
-        multiply = {"mkl": mkl_product, "onednn": onednn_product}.get(library, lambda: blas_product(library))()
+        multiply = mkl_product() if library == "mkl" else library_product(library)
     except (ImportError, OSError) as error:
         return {"note": str(error)}, None
     rows, outputs, inputs = SHAPES[case["layer"]]
@@ -145,9 +112,6 @@ def prepare(library, case):
         arguments = draw(rows, outputs), True, draw(rows, inputs), False, draw(outputs, inputs)
     multiply(*arguments)
     return {}, lambda turn: 2e-9 * rows * outputs * inputs / median_seconds(lambda: multiply(*arguments), turn, 3)
-
-
-# Both
 
 
 def cases(options):
@@ -167,4 +131,4 @@ def compare(options, case):
 
 
 if __name__ == "__main__":
-    sys.exit(run(prepare, parse, cases, compare, COLUMNS, ("numpy",)))
+    run_main(lambda: run(prepare, parse, cases, compare, COLUMNS, ("numpy",)))

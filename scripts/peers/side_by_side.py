@@ -1,46 +1,83 @@
 # SPDX-License-Identifier: MIT
-"""What the scripts *_side_by_side.py share: options, runs of dragonn-bench, processes that hold a peer, turns, rows and tables.
-
-A script compares dragonn with peers in cases. In each case all take their turn, round by round, and what counts are medians over
-the rounds. Rows are printed as they come; those that --json has already are not measured again.
-"""
+"""What the scripts *_side_by_side.py share, which compare dragonn with peers in cases: options, runs of dragonn-bench, processes
+that hold a peer, turns, rows and tables; and the environments in which PyTorch runs."""
 import argparse
 import functools
 import importlib
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import baselines
-from runs import BIN, ROOT, output_of, read_rows, table, table_head, table_line, write_rows
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import runs
+from runs import BIN, Rows, table, table_head, table_line, words
 
-SCRIPT = os.path.basename(sys.argv[0])
 WORKER = "--worker"
 OWN = "dragonn"
+DEFAULT, TUNED = "default", "tuned"
+CPUINFO = pathlib.Path("/proc/cpuinfo")
+ALL_HAVE = """
+All take their turn, round by round, in processes of their own; the table has medians. PyTorch runs with the environment as it is,
+with one in which the C library keeps freed memory, and with those of --baseline; what counts is the fastest.
+
+Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows are printed as they come, and written to --json:
+those that are there already are not measured again.
+Exit code: 0 done, 1 a run failed, 2 bad usage, 77 a module of Python that it needs is not installed.
+"""
 
 
-# Options
+def tuned():
+    """glibc keeps freed memory and takes huge pages: PyTorch returns every large tensor to the system otherwise, which costs
+    a page fault for every 4 KiB of the next one. PyTorch's own kernels use AVX-512 where the processor has it."""
+    environment = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "1099511627776", "MALLOC_TOP_PAD_": "67108864",
+                   "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+    return environment | ({"ATEN_CPU_CAPABILITY": "avx512"} if "avx512f" in CPUINFO.read_text(encoding="ascii") else {})
 
 
-def words(text):
-    return text.split(",")
+def parse_baseline(text):
+    """(name, environment) of "NAME: VARIABLE=VALUE VARIABLE=VALUE"."""
+    name, colon, rest = text.partition(":")
+    pairs = [word.partition("=") for word in rest.split()]
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", name) or not colon or not pairs or not all(key and sign for key, sign, _ in pairs):
+        raise argparse.ArgumentTypeError(
+            f"'{text}': expected NAME: VARIABLE=VALUE ..., such as 'jemalloc: LD_PRELOAD=libjemalloc.so.2'")
+    if name in (DEFAULT, TUNED):
+        raise argparse.ArgumentTypeError(f"'{text}': the name {name} is taken")
+    return name, {key: value for key, _, value in pairs}
+
+
+def add_baselines(parser):
+    parser.add_argument("--baseline", action="append", default=[], type=parse_baseline, metavar="'NAME: VARIABLE=VALUE ...'",
+                        help=f"also run PyTorch in this environment, beside {DEFAULT} and {TUNED} (repeatable)")
+
+
+def environments(options):
+    """Environment variables by the baseline's name."""
+    return {DEFAULT: {}, TUNED: tuned(), **dict(options.baseline)}
+
+
+def describe(names_and_environments):
+    """A line for each baseline that sets variables: what a page has to name."""
+    return [f"PyTorch, {name}: " + " ".join(f"{key}={value}" for key, value in environment.items())
+            for name, environment in names_and_environments.items() if environment]
 
 
 def make_parser(text, has_baselines=True):
     """A parser of the options that all scripts have, for finish_parse."""
-    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = runs.make_parser(text + ALL_HAVE)
     parser.add_argument("--bin", type=pathlib.Path, default=BIN, help="dragonn's programs")
-    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--threads", type=words, default=["1", "2"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows as a JSON array, and keep those that it has")
     parser.add_argument("--table", type=pathlib.Path, help="also write the table, with processor, date and versions")
     if has_baselines:
-        baselines.add_option(parser)
+        add_baselines(parser)
     return parser
 
 
@@ -53,8 +90,8 @@ def finish_parse(parser, numbers=(), **choices):
             if value not in valid:
                 parser.error(f"--{name} {value}: valid are {', '.join(valid)}")
     for name in ("threads", *numbers):
-        values = words(getattr(options, name))
-        if not all(value.isdigit() and int(value) > 0 for value in values):
+        values = getattr(options, name)
+        if not values or not all(value.isdigit() and int(value) > 0 for value in values):
             parser.error(f"--{name} {','.join(values)}: expected numbers above 0, such as 1,2")
         setattr(options, name, [int(value) for value in values])
     if options.rounds < 1:
@@ -67,20 +104,7 @@ def finish_parse(parser, numbers=(), **choices):
 
 def bench_rows(options, *arguments):
     """The rows that dragonn-bench writes when it is called with these arguments."""
-    return json.loads(output_of([options.bench, *arguments, "--json", "-"]))
-
-
-# Peers
-
-
-def skip_without(*modules):
-    """Ends with 77 and the reason if one of these Python modules is missing."""
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            print(f"skipped: {error}", file=sys.stderr)
-            raise SystemExit(77) from error
+    return runs.bench_rows([options.bench, *arguments])
 
 
 class Peer:
@@ -110,17 +134,17 @@ class Peer:
 
 
 @functools.cache
-def tell(line):
-    """Prints a line to the standard error, once."""
-    print(line, file=sys.stderr)
+def leave_out(name, reason):
+    """Says so, once."""
+    print(f"left out: {name}: {reason}", file=sys.stderr)
 
 
-def start_peers(environments, case):
+def start_peers(kinds_and_environments, case):
     """The peers that can prepare the case, of {name: (kind, environment)}."""
-    peers = [Peer(name, kind, environment, case) for name, (kind, environment) in environments.items()]
+    peers = [Peer(name, kind, environment, case) for name, (kind, environment) in kinds_and_environments.items()]
     for peer in peers:
         if "note" in peer.found:
-            tell(f"left out: {peer.name}: {peer.found['note']}")
+            leave_out(peer.name, peer.found["note"])
             peer.close()
     return [peer for peer in peers if peer.is_there()]
 
@@ -128,14 +152,13 @@ def start_peers(environments, case):
 def pytorch_peers(options, case, kinds=("",)):
     """PyTorch in each of its environments, once for each of the kinds."""
     return start_peers({", ".join(filter(None, (kind, name))): (kind, environment) for kind in kinds
-                        for name, environment in baselines.environments(options).items()}, case)
+                        for name, environment in environments(options).items()}, case)
 
 
 def serve(prepare, kind):
     """Runs a worker: prepare(kind, case) returns what it found and what answers every later question. What libraries print goes
     to the standard error."""
-    answers, sys.stdout = sys.stdout, sys.stderr
-    answer = None
+    answers, sys.stdout, answer = sys.stdout, sys.stderr, None
     for line in sys.stdin:
         question = json.loads(line)
         found, answer = (answer(question), answer) if answer else prepare(kind, question)
@@ -158,9 +181,8 @@ def take_turns(rounds, own, peers, question=None, hopeless=None):
     answers = {OWN: []}
     for _ in range(rounds):
         answers[OWN].append(own())
-        for peer in peers:
-            if peer.is_there():
-                answers.setdefault(peer.name, []).append(peer.ask(question))
+        for peer in filter(Peer.is_there, peers):
+            answers.setdefault(peer.name, []).append(peer.ask(question))
         for peer in peers if hopeless else []:
             if answers[peer.name][0] > hopeless * min(answers[other.name][0] for other in peers):
                 peer.close()
@@ -175,12 +197,8 @@ def medians_of(answers, rounds):
     return medians.pop(OWN), medians
 
 
-# Rows
-
-
 def processor():
-    with open("/proc/cpuinfo", encoding="ascii") as file:
-        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    names = re.findall(r"^model name\s*: (.*)", CPUINFO.read_text(encoding="ascii"), re.MULTILINE)
     return f"{len(names)} x {names[0]}" if names else "unknown"
 
 
@@ -195,8 +213,7 @@ def text(key, value):
 def conditions(rows):
     """A line for each condition that the rows name."""
     for name in ("processor", "date", "torch"):
-        found = dict.fromkeys(str(row[name]) for row in rows if row.get(name))
-        if found:
+        if found := dict.fromkeys(str(row[name]) for row in rows if row.get(name)):
             yield f"{name}: " + ", ".join(found)
     yield from dict.fromkeys(line for row in rows for line in row.get("baselines", []))
 
@@ -206,8 +223,13 @@ def run(prepare, options_of, cases, compare, columns, modules=("torch",), summar
     if sys.argv[1:2] == [WORKER]:
         return serve(prepare, sys.argv[2])
     options = options_of()
-    skip_without(*modules)
-    rows = read_rows(options.json)
+    try:
+        for module in modules:
+            importlib.import_module(module)
+    except ImportError as error:
+        print(f"skipped: {error}", file=sys.stderr)
+        return 77
+    rows = Rows(options.json)
 
     def cells(row):
         return [text(key, row.get(key)) for key in columns]
@@ -216,21 +238,16 @@ def run(prepare, options_of, cases, compare, columns, modules=("torch",), summar
         return "\n".join(f"- {line}" for line in [*summary(rows), *conditions(rows)])
 
     print("\n".join([table_head(list(columns.values())), *(table_line(cells(row)) for row in rows)]), flush=True)
-    try:
-        for case in cases(options):
-            if any(case.items() <= {key: row[key] for key in case if key in row}.items() for row in rows):
-                continue
-            load = os.getloadavg()[0]
-            row = case | compare(options, case) | {"load": load, "date": time.strftime("%Y-%m-%d"), "processor": processor()}
-            if hasattr(options, "baseline"):
-                row["baselines"] = baselines.describe(baselines.environments(options))
-            rows.append(row)
-            print(table_line(cells(row)), flush=True)
-            write_rows(options.json, rows)
-            if options.table:
-                options.table.write_text(f"{table(list(columns.values()), map(cells, rows))}\n\n{closing()}\n")
-    except RuntimeError as error:
-        print(f"{SCRIPT}: {error}", file=sys.stderr)
-        return 1
+    for case in cases(options):
+        if rows.has(case):
+            continue
+        load = os.getloadavg()[0]
+        row = case | compare(options, case) | {"load": load, "date": time.strftime("%Y-%m-%d"), "processor": processor()}
+        if hasattr(options, "baseline"):
+            row["baselines"] = describe(environments(options))
+        rows.add([row])
+        print(table_line(cells(row)), flush=True)
+        if options.table:
+            options.table.write_text(f"{table(list(columns.values()), map(cells, rows))}\n\n{closing()}\n")
     print("\n" + closing())
     return 0

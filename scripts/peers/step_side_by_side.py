@@ -2,21 +2,16 @@
 # SPDX-License-Identifier: MIT
 """Measures training steps of dragonn and of PyTorch on this machine's processors, side by side.
 
-    scripts/peers/step_side_by_side.py                                # all models at 1 and 2 threads
-    scripts/peers/step_side_by_side.py --models lstm_lm_256,mlp --threads 1
-    scripts/peers/step_side_by_side.py --json steps.json --table steps.md    # again after a stop: goes on behind the last row
+    scripts/peers/step_side_by_side.py --models lstm_lm_256,mlp --threads 1    # if not given: all models at 1 and 2 threads
+    scripts/peers/step_side_by_side.py --json steps.json --table steps.md      # again after a stop: goes on behind the last row
 
 A step is forward, loss, backward and a plain update of all parameters. PyTorch runs the same model (scripts/pytorch_models.py;
-the numbers of parameters must agree) eagerly, with channels last where there are images, and compiled; each of these with the environment as it is and with one in
-which the C library keeps freed memory (scripts/peers/baselines.py; --baseline adds another). All take their turn, round by
-round, in processes of their own; what takes more than 1.3 times as long as the fastest in the first round drops out. The table
-has medians over the rounds, and compares with the fastest of PyTorch: a ratio above 1 means that dragonn is faster. Peak memory
-is that of a process above what it held before it made the model, the least of PyTorch's.
-
-Run it on a quiet machine; build dragonn-bench before (scripts/test.sh). Rows are printed as they come, and written to --json:
-those that are there already are not measured again. `load` is how many threads ran or waited beside the row, one minute's mean.
-Exit code: 0 done, 1 a run failed, 2 bad usage, 77 PyTorch is not installed.
+the numbers of parameters must agree) eagerly, with channels last where there are images, and compiled; what takes more than 1.3
+times as long as the fastest in the first round drops out. A ratio above 1 means that dragonn is faster. Peak memory is that of a
+process above what it held before it made the model, the least of PyTorch's. `load` is how many threads ran or waited beside the
+row, one minute's mean.
 """
+import contextlib
 import itertools
 import math
 import statistics
@@ -24,8 +19,9 @@ import subprocess
 import sys
 import time
 
-from side_by_side import (ROOT, bench_rows, finish_parse, make_parser, median_seconds, medians_of, pytorch_peers, run,
+from side_by_side import (HERE, bench_rows, finish_parse, make_parser, median_seconds, medians_of, pytorch_peers, run,
                           take_turns, words)
+from runs import run_main
 
 # The options of dragonn-bench step.
 MODELS = {
@@ -48,8 +44,6 @@ MODELS = {
 VARIANTS = ["eager", "compile", "eager_channels_last", "compile_channels_last"]
 # A peer that takes so many times as long as the fastest in the first round has no further turns.
 HOPELESS = 1.3
-
-
 COLUMNS = {
     "model": "model", "threads": "threads", "dragonn_samples_per_second": "dragonn, samples/s",
     "pytorch_samples_per_second": "PyTorch's best", "pytorch_variant": "which", "ratio": "ratio", "of_gemm": "of GEMM",
@@ -65,36 +59,22 @@ def parse():
     return finish_parse(parser, models=MODELS, variants=VARIANTS)
 
 
-# dragonn
-
-
-def run_dragonn(options, model, threads, rounds):
-    """The row of dragonn-bench."""
-    return bench_rows(options, "step", *MODELS[model].split(), "--threads", threads, "--rounds", rounds)[0]
-
-
 def dragonn_memory(bench, model, threads):
     """What a step holds: the peak above that of a process that does next to nothing."""
-    common = ["--threads", str(threads), "--product-side", "1", "--rounds", "1"]
     nothing = "--model mlp --batch 1 --sample 1 --set hidden=[1] --classes 2"
-    peaks = [peak_memory([bench, "step", *options.split(), *common]) for options in (MODELS[model], nothing)]
+    peaks = [peak_memory([bench, "step", *options.split(), "--threads", str(threads), "--product-side", "1", "--rounds", "1"])
+             for options in (MODELS[model], nothing)]
     return max(0, peaks[0] - peaks[1])
 
 
 def peak_memory(command):
     """The peak of a process, in bytes. What wait4 tells counts the process that it was started by, too."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    peak = 0
+    process, peak = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), 0
     while process.poll() is None:
-        try:
+        with contextlib.suppress(OSError, StopIteration):  # it has just ended
             peak = max(peak, memory_of(process.pid, "VmHWM"))
-        except (OSError, StopIteration):
-            pass  # it has just ended
         time.sleep(0.005)
     return peak
-
-
-# PyTorch, in a process for each variant
 
 
 def memory_of(process, what):
@@ -104,7 +84,7 @@ def memory_of(process, what):
 
 def prepare(variant, row):
     """PyTorch's model: answers with the median of steps in so many seconds."""
-    sys.path[:0] = [str(ROOT / "scripts" / "gpu")]
+    sys.path.insert(0, str(HERE.parent / "gpu"))
     import pytorch_rows
     import torch
 
@@ -120,15 +100,6 @@ def prepare(variant, row):
     return found, lambda turn: median_seconds(step.run, turn)
 
 
-# both
-
-
-def variants_of(model, options):
-    """Channels can only be last where there are images."""
-    images = model.startswith(("resnet", "vgg", "alexnet"))
-    return [variant for variant in options.variants if images or not variant.endswith("channels_last")]
-
-
 def cases(options):
     for model, threads in itertools.product(options.models, options.threads):
         yield {"model": model, "threads": threads}
@@ -136,14 +107,20 @@ def cases(options):
 
 def compare(options, case):
     model, threads = case["model"], case["threads"]
-    row = run_dragonn(options, model, threads, 1)
+
+    def measured(rounds):
+        return bench_rows(options, "step", *MODELS[model].split(), "--threads", threads, "--rounds", rounds)[0]
+
+    row, of_gemm = measured(1), []
     # A turn of dragonn-bench is rounds of about the time of one large product, or of one step if that takes longer.
     turn = max(row["seconds_median"], 2e-9 * 2048**3 / row["gemm_gflops"])
     rounds = max(1, round(options.seconds / turn))
-    peers, of_gemm = pytorch_peers(options, row, variants_of(row["model"], options)), []
+    # Channels can only be last where there are images.
+    images = row["model"].startswith(("resnet", "vgg", "alexnet"))
+    peers = pytorch_peers(options, row, [name for name in options.variants if images or not name.endswith("channels_last")])
 
     def own():
-        found = run_dragonn(options, model, threads, rounds)
+        found = measured(rounds)
         of_gemm.append(found["of_gemm"])
         return found["seconds_median"]
 
@@ -171,4 +148,4 @@ def summary(rows):
 
 
 if __name__ == "__main__":
-    sys.exit(run(prepare, parse, cases, compare, COLUMNS, summary=summary))
+    run_main(lambda: run(prepare, parse, cases, compare, COLUMNS, summary=summary))

@@ -12,6 +12,13 @@ LABELS = {
 NETWORKS = {"100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s"}
 
 
+def in_groups(rows, key):
+    groups = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
 def label(row):
     return LABELS.get((row["side"], row["method"]), f"dragonn, `{row['method']}`")
 
@@ -26,10 +33,6 @@ def in_best_mode(rows, speed):
     return max(in_groups(rows, mode).values(), key=speed)
 
 
-def rate_name(rate):
-    return NETWORKS.get(rate, rate)
-
-
 def samples_per_second(rows):
     """Of all ranks: the median over the rounds of a round's median."""
     return statistics.median(row["ranks"] * row["batch"] / statistics.median(row["step_seconds"]) for row in rows)
@@ -39,29 +42,16 @@ def number(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def bytes_text(value):
-    return f"{value / 1e3:,.0f} kB" if value < 1e7 else f"{value / 1e6:,.1f} MB"
-
-
-def in_groups(rows, key):
-    groups = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
-
-
 def caption(rows):
     """What all rows of steps have in common."""
-    rows = [row for row in rows if "step_seconds" in row]
-    if not rows:
+    if not (rows := [row for row in rows if "step_seconds" in row]):
         return
     rounds = ", ".join(f"{model} {max(row['round'] for row in found)}"
                        for model, found in in_groups(rows, lambda row: row["model"]).items())
-    values = [sorted({row[key] for row in rows if row.get(key) is not None}) for key in ("batch", "density", "torch")]
-    batch, density, torch = (", ".join(map(str, found)) for found in values)
-    hosts = max(row["ranks"] for row in rows)
-    yield (f"Medians over rounds ({rounds}), in which all take their turn; {hosts} hosts, each with one rank and one "
-           f"thread, batch {batch} a rank, density {density}, PyTorch {torch}.")
+    batch, density, torch = (", ".join(map(str, sorted({row[key] for row in rows if row.get(key) is not None})))
+                             for key in ("batch", "density", "torch"))
+    yield (f"Medians over rounds ({rounds}), in which all take their turn; {max(row['ranks'] for row in rows)} hosts, each with "
+           f"one rank and one thread, batch {batch} a rank, density {density}, PyTorch {torch}.")
 
 
 def speeds(rows):
@@ -71,13 +61,11 @@ def speeds(rows):
 
 def throughput_lines(rows):
     """A line per method, a column per model and rate."""
-    rows = [row for row in rows if row["part"] == "throughput"]
-    if not rows:
+    if not (rows := [row for row in rows if row["part"] == "throughput"]):
         return
     cells = in_groups(rows, lambda row: (label(row), row["model"], row["rate"]))
     columns = list(dict.fromkeys((row["model"], row["rate"]) for row in rows))
-    names = [f"{model}, {rate_name(rate)}" for model, rate in columns]
-    header = ["samples/s of all hosts; sent by a host per step", *names]
+    header = ["samples/s of all hosts; sent by a host per step", *(f"{model}, {NETWORKS.get(rate, rate)}" for model, rate in columns)]
 
     def cell(name, column):
         found = cells.get((name, *column))
@@ -86,7 +74,8 @@ def throughput_lines(rows):
         found = in_best_mode(found, samples_per_second)
         sent = statistics.median(row["sent_per_step"] for row in found)
         how = f" ({mode(found[0])})" if mode(found[0]) else ""
-        return f"{number(samples_per_second(found))}{how}; {bytes_text(sent)}"
+        sent = f"{sent / 1e3:,.0f} kB" if sent < 1e7 else f"{sent / 1e6:,.1f} MB"
+        return f"{number(samples_per_second(found))}{how}; {sent}"
 
     names = dict.fromkeys(label(row) for row in sorted(rows, key=lambda row: row["side"], reverse=True))
     yield table(header, ([name, *(cell(name, column) for column in columns)] for name in names))
@@ -97,33 +86,27 @@ def gain_lines(rows):
     rows = [row for row in rows if row["part"] == "throughput"]
     for (model, rate), column in in_groups(rows, lambda row: (row["model"], row["rate"])).items():
         peers, own = (speeds([row for row in column if row["side"] == wanted]) for wanted in ("ddp", "dragonn"))
-        plain = peers.get(LABELS["ddp", "plain"])
-        if plain is None or not own:
-            continue
-        peer, best = max(peers, key=peers.get), max(own, key=own.get)
-        yield (f"- {model}, {rate_name(rate)}: {best} is {own[best] / plain:.2f} times as fast as "
-               f"{LABELS['ddp', 'plain']}, and "
-               f"{own[best] / peers[peer]:.2f} times as fast as the fastest of PyTorch ({peer}).")
+        plain = LABELS["ddp", "plain"]
+        if plain in peers and own:
+            peer, best = max(peers, key=peers.get), max(own, key=own.get)
+            yield (f"- {model}, {NETWORKS.get(rate, rate)}: {best} is {own[best] / peers[plain]:.2f} times as fast as {plain}, "
+                   f"and {own[best] / peers[peer]:.2f} times as fast as the fastest of PyTorch ({peer}).")
 
 
 def compute_lines(rows):
     """One rank alone, and how much of a difference that is."""
-    rows = [row for row in rows if row["part"] == "compute"]
-    if not rows:
+    if not (rows := [row for row in rows if row["part"] == "compute"]):
         return
     models = list(dict.fromkeys(row["model"] for row in rows))
-    cells = {key: samples_per_second(group)
+    cells = {key: number(samples_per_second(group))
              for key, group in in_groups(rows, lambda row: (label(row), mode(row), row["model"])).items()}
-    names = list(dict.fromkeys((label(row), mode(row)) for row in rows))
     yield table(["1 rank, 1 thread, no network: samples/s", *models],
-                        ([", ".join(filter(None, name)), *(number(cells[*name, model]) if (*name, model) in cells else ""
-                                                           for model in models)] for name in names))
-    yield ""
+                ([", ".join(filter(None, name)), *(cells.get((*name, model), "") for model in models)]
+                 for name in dict.fromkeys((label(row), mode(row)) for row in rows))) + "\n"
     by_model = {model: speeds([row for row in rows if row["model"] == model]) for model in models}
     own, peer = LABELS["dragonn", "alone"], LABELS["ddp", "none"]
-    compared = [f"{found[own] / found[peer]:.2f} times ({model})" for model, found in by_model.items()
-                if own in found and peer in found]
-    if compared:
+    if compared := [f"{found[own] / found[peer]:.2f} times ({model})" for model, found in by_model.items()
+                    if own in found and peer in found]:
         yield (f"By computing alone, on one thread and without a network, dragonn is {' and '.join(compared)} as fast "
                "as PyTorch's fastest mode: what a table shows beyond that is the exchange.")
 
@@ -155,15 +138,14 @@ def accuracy_lines(rows, share):
         return next((epoch for epoch in row["epochs"] if epoch["accuracy"] >= target), None)
 
     def line(row):
-        reached, needed = first(row), first(reference)
-        last = row["epochs"][-1]
-        to_target = ["not reached", ""]
-        if reached:
+        last, to_target = row["epochs"][-1], ["not reached", ""]
+        if reached := first(row):
             to_target = [f"{reached['seconds']:.0f} s (epoch {reached['epoch']})",
-                         f"{needed['seconds'] / reached['seconds']:.2f}"]
-        return [", ".join(filter(None, (label(row), mode(row)))), *to_target, f"{100 * last['accuracy']:.1f} %", f"{last['seconds']:.0f} s"]
+                         f"{first(reference)['seconds'] / reached['seconds']:.2f}"]
+        name = ", ".join(filter(None, (label(row), mode(row))))
+        return [name, *to_target, f"{100 * last['accuracy']:.1f} %", f"{last['seconds']:.0f} s"]
 
-    header = [f"{reference['model']}, {rate_name(reference['rate'])}", f"training until {100 * target:.1f} %",
+    header = [f"{reference['model']}, {NETWORKS.get(reference['rate'], reference['rate'])}", f"training until {100 * target:.1f} %",
               "times as fast as DDP", f"accuracy after epoch {len(reference['epochs'])}", "training in all"]
     yield table(header, map(line, rows))
 

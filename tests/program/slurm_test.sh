@@ -133,7 +133,7 @@ nobody_trains() { ! pgrep -x dragonn-train >/dev/null; }
 # The run stands still until the signal has come, so that it cannot be over before.
 case_requeue() {
   local job
-  job=$(sbatch --parsable --nodes=2 --time=1 --signal=USR1@55 --output=requeue.out "$ROOT/scripts/sbatch/mpi.sbatch" \
+  job=$(sbatch --parsable --nodes=2 --time=1 --signal=USR1@55 --output=requeue.out "$ROOT/scripts/job.sbatch" \
     quick.toml requeue "${long[@]}")
   within 60 has_logged requeue || { show_logs; fail "requeue: does not begin: $(cat requeue.out)"; return; }
   pkill -STOP -x dragonn-train
@@ -148,7 +148,8 @@ case_requeue() {
 
 case_scancel() {
   local job
-  job=$(sbatch --parsable --nodes=2 --output=cancel.out "$ROOT/scripts/sbatch/tcp.sbatch" quick.toml cancel "${endless[@]}")
+  job=$(DRAGONN_SRUN="" sbatch --parsable --nodes=2 --output=cancel.out "$ROOT/scripts/job.sbatch" quick.toml cancel \
+    --set comm.backend=tcp "${endless[@]}")
   within 120 has_checkpoint cancel
   scancel "$job"
   within 120 job_is "$job" 'CANCELLED COMPLETED FAILED'
