@@ -29,7 +29,6 @@ class Progress {
 
  private:
   void show(const std::string& text);
-  std::string line(const std::string& what, double elapsed) const;
 
   std::string name_;
   bool enabled_;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "bench/rows.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -8,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "bench/benchmark.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/units_text.h"

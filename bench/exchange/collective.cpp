@@ -161,7 +161,11 @@ class CollectiveBenchmark final : public Benchmark {
     Rows rows;
     run_ranks(/*local_ranks=*/1, timeout_s_, [&](comm::Communicator& communicator) {
       comm::throw_everywhere(communicator, wrong);
-      comm::all_ranks_or_none(communicator, [&] { check_world(communicator.size()); });
+      comm::all_ranks_or_none(communicator, [&] {
+        if (ranks_.empty() || ranks_ == std::vector<int>{communicator.size()}) return;
+        throw ConfigError(fmt::format("--ranks {}: the launcher started {} processes, which are the ranks",
+                                      fmt::join(ranks_, ","), communicator.size()));
+      });
       plan(progress, cases, {communicator.size()});
       const CollectiveRowOptions options = row_options(communicator.backend());
       for (const ExchangeCase& exchange_case : cases) {
@@ -201,12 +205,6 @@ class CollectiveBenchmark final : public Benchmark {
     if (collectives_ != kAll && std::ranges::count(collectives_, kUnites) > 0) {
       throw ConfigError(fmt::format("--payload-only: {} unites all lists on every rank; measure it without", kUnites));
     }
-  }
-
-  void check_world(int size) const {
-    if (ranks_.empty() || ranks_ == std::vector<int>{size}) return;
-    throw ConfigError(fmt::format("--ranks {}: the launcher started {} processes, which are the ranks",
-                                  fmt::join(ranks_, ","), size));
   }
 
   /// Checks the options. An exchange of files begins with an empty memory, and a dump has one outcome.

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
+#include "bench/benchmark.h"
 #include "bench/exchange/exchange_measure.h"
-#include "bench/rows.h"
 #include "comm/network_model.h"
 
 namespace dragonn::bench {
