@@ -179,7 +179,10 @@ class Resolver {
     fill(compression.sparsifier, method.sparsifier);
     fill(compression.quantizer, method.quantizer);
     fill(compression.collective, method.collective);
-    if (compression.is_dense()) fill_dense_memory();
+    // Dense exchanges leave nothing for a memory, unless values are rounded.
+    const bool rounds = compression.coding().is_lossy();
+    if (compression.is_dense() && !rounds) compression.memory.name = "none";
+    if (compression.is_dense() && rounds) fill(compression.memory, "residual");
     fill(compression.memory, config_.has_momentum() ? method.memory_with_momentum : method.memory);
     if (compression.bucket.is(BucketScope::kAuto)) compression.bucket = method.bucket;
     if (compression.include_vectors == IncludeVectors::kAuto) {
@@ -196,17 +199,6 @@ class Resolver {
     const bool shortens = compression.codec.values.name != codec::kRawValues && compression.selects() &&
                           exchange::sends_indices(exchange_rules(config_));
     indices = shortens ? kShortIndices : codec::kRawIndices;
-  }
-
-  /// Dense exchanges leave nothing for a memory, unless values are rounded.
-  void fill_dense_memory() {
-    CompressionConfig& compression = config_.compression;
-    std::string& memory = compression.memory.name;
-    if (!compression.coding().is_lossy()) {
-      memory = "none";
-    } else if (memory == kAuto) {
-      memory = "residual";
-    }
   }
 
   std::vector<std::string> valid_tables() const {

@@ -18,6 +18,7 @@
 #include "core/fault_point.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "trainer/config/exchange_config.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -319,10 +320,9 @@ fs::path CheckpointStore::newest() const {
 }
 
 void CheckpointStore::require_complete(const fs::path& checkpoint) {
-  if (!fs::is_directory(checkpoint)) throw ConfigError(fmt::format("no checkpoint folder: {}", checkpoint.string()));
+  require(fs::is_directory(checkpoint), "no checkpoint folder: {}", checkpoint.string());
   const Done done = read_done(checkpoint);
-  if (done.step) return;
-  throw ConfigError(fmt::format("{} is not a complete checkpoint: {}", checkpoint.string(), done.fault));
+  require(done.step.has_value(), "{} is not a complete checkpoint: {}", checkpoint.string(), done.fault);
 }
 
 Archive CheckpointStore::read_model(const fs::path& checkpoint) {
