@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "bench/progress.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "bench/benchmark.h"
 
 namespace dragonn::bench {
 namespace {

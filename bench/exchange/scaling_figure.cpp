@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/exchange/collective_rows.h"
+#include "bench/exchange/exchange_measure.h"
 #include "report/drawing.h"
 
 namespace dragonn::bench {

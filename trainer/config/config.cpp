@@ -16,7 +16,6 @@
 #include "core/printable.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/exchange_config.h"
-#include "trainer/config/methods.h"
 #include "trainer/config/toml_config.h"
 
 namespace dragonn::trainer {
@@ -82,7 +81,10 @@ class Resolver {
     resolve_codec();
     // Without a selection the collective has no settings that apply; comm.dense_algorithm decides for dense ones.
     if (!config_.compression.selects()) config_.compression.collective.settings = Settings();
-    refuse_the_rest();
+    const std::vector<std::string> tables = valid_tables();
+    for (const RawTable& table : raw_.tables) refuse_unknown_table(table.name, table.origin, tables);
+    const auto left = std::ranges::find(raw_.keys, false, &RawKey::is_taken);
+    if (left != raw_.keys.end()) refuse_key(*left, tables);
     return std::move(config_);
   }
 
@@ -214,13 +216,6 @@ class Resolver {
     }
     names.insert(names.end(), parts.begin(), parts.end());
     return names;
-  }
-
-  void refuse_the_rest() {
-    const std::vector<std::string> tables = valid_tables();
-    for (const RawTable& table : raw_.tables) refuse_unknown_table(table.name, table.origin, tables);
-    const auto left = std::ranges::find(raw_.keys, false, &RawKey::is_taken);
-    if (left != raw_.keys.end()) refuse_key(*left, tables);
   }
 
   static void refuse_unknown_table(const std::string& name, const std::string& origin,

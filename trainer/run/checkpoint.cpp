@@ -48,12 +48,6 @@ std::string describe_save(std::uint64_t step, int workers, std::uint64_t token) 
   return fmt::format("step {}\nworkers {}\ntoken {:016x}\n", step, workers, token);
 }
 
-std::string in_one_line(std::string save) {
-  while (save.ends_with('\n')) save.pop_back();
-  std::ranges::replace(save, '\n', ' ');
-  return save;
-}
-
 /// The step in a folder's DONE; nothing if it is missing, or not what a save writes.
 struct Done {
   std::optional<std::uint64_t> step = {};
@@ -96,6 +90,11 @@ Archive read_of_save(const fs::path& checkpoint, const std::string& file) {
   const std::string expected = read_text_file(checkpoint / kDone);
   const std::string found = archive.contains(kSave) ? archive.get_text(kSave) : "no save";
   if (found == expected) return archive;
+  const auto in_one_line = [](std::string save) {
+    while (save.ends_with('\n')) save.pop_back();
+    std::ranges::replace(save, '\n', ' ');
+    return save;
+  };
   throw DataError(
       fmt::format("{} belongs to '{}', and the checkpoint's {} to '{}': files of two checkpoints were mixed",
                   path.string(), in_one_line(found), kDone, in_one_line(expected)));

@@ -18,7 +18,7 @@
 #include "core/program.h"
 #include "kernels/device_math.h"
 #include "kernels/repeated_work.h"
-#include "trainer/config/assemble.h"
+#include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/metrics/event_file.h"
 #include "trainer/run/device_choice.h"

@@ -140,9 +140,9 @@ void TrainingState::lay_out(std::uint64_t samples_per_step, std::uint64_t steps_
 }
 
 void TrainingState::set_length() {
-  const std::uint64_t steps = position.step_at(scheduled_steps);
   const auto limit = static_cast<std::uint64_t>(config.train.max_steps);
-  total_steps = limit > 0 ? std::min(steps, limit) : steps;
+  total_steps = position.step_at(scheduled_steps);
+  if (limit > 0) total_steps = std::min(total_steps, limit);
 }
 
 void TrainingState::save(Archive& model, std::span<const float> mean_statistics) {
