@@ -2,13 +2,15 @@
 /// Benchmark: a subcommand of dragonn-bench. Each registers itself from its own file.
 #pragma once
 
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "bench/progress.h"
-#include "bench/rows.h"
+#include <nlohmann/json.hpp>
+
+#include "core/clock.h"
 #include "core/registry.h"
 
 namespace CLI {
@@ -16,6 +18,70 @@ class App;
 }
 
 namespace dragonn::bench {
+
+/// One object per row, with keys in the order in which they were set. All rows of a benchmark have the same keys.
+using Rows = std::vector<nlohmann::ordered_json>;
+
+/// Writes one JSON array. `target` is a file's path, or "-" for the standard output. @throws SystemError if it cannot
+/// be written.
+void write_json(const Rows& rows, const std::string& target);
+
+/// Null where a number is not known.
+nlohmann::ordered_json or_null(double value);
+
+/// Returns the value at `share` in [0, 1] of the sorted values (0.5: the median); between two of them, the nearest.
+double percentile(std::vector<double> values, double share);
+
+/// The keys that a narrow table shows.
+struct TableColumns {
+  /// The conditions of the measurement. A key is a column if its values differ; otherwise it stands once in the lines
+  /// above the table.
+  std::vector<std::string> conditions;
+  /// The columns of results, the most important first.
+  std::vector<std::string> results;
+};
+
+/// The longest line of a narrow table, in characters.
+inline constexpr std::size_t kTableWidth = 100;
+
+/// Prints the columns that answer the benchmark's question, in lines of at most kTableWidth characters. Columns that do
+/// not fit are left out from the right; columns without any value are left out, too.
+void print_table(const Rows& rows, const TableColumns& columns, std::FILE* stream);
+/// Prints all columns, whatever their width.
+void print_wide_table(const Rows& rows, std::FILE* stream);
+
+/// Reports progress. A terminal shows one line, which is rewritten; elsewhere lines are added, at most one in
+/// `seconds`. A benchmark that ends sooner reports nothing. One thread uses it, between measurements.
+class Progress {
+ public:
+  /// @param seconds from a line to the next; 0: a line for every measurement.
+  Progress(std::string name, bool enabled, double seconds);
+  ~Progress() { finish(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// Sets the amount of work, in any unit: the remaining time is estimated by it.
+  void plan(double work) { planned_ = work; }
+  /// Shows on a terminal what is measured next, for measurements that take long.
+  void announce(const std::string& what);
+  /// Adds work that is done. @param what was measured.
+  void advance(double work, const std::string& what);
+  /// Clears the terminal's line, so that other output can follow.
+  void finish();
+
+ private:
+  void show(const std::string& text);
+
+  std::string name_;
+  bool enabled_;
+  bool is_terminal_;
+  double interval_;
+  WallClock clock_;
+  double shown_ = 0;
+  bool is_on_screen_ = false;
+  double planned_ = 0;
+  double done_ = 0;
+};
 
 class Benchmark {
  public:

@@ -2,18 +2,27 @@
 /// `dragonn-bench codec`: bits that a selected entry takes in a message, against the least that its index can take, and
 /// the rates of encoding and decoding lists on one thread.
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#ifdef DRAGONN_STREAMVBYTE
+#include <streamvbyte.h>
+#include <streamvbytedelta.h>
+#endif
+#ifdef DRAGONN_ZSTD
+#include <zstd.h>
+#endif
 
 #include "bench/benchmark.h"
-#include "bench/codec_peers.h"
 #include "bench/device_timer.h"
 #include "bench/options.h"
 #include "codec/list_codec.h"
+#include "core/error.h"
 #include "core/rng.h"
 
 namespace dragonn::bench {
@@ -54,26 +63,99 @@ double bound_bits(std::size_t numel, std::size_t entries) {
   return (std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1)) / std::log(2.0) / k;
 }
 
+/// Another library's code of ascending indices, in host memory, where the library is installed. Decoding checks no more
+/// than the library does.
+struct PeerCodec {
+  const char* name;
+  std::function<std::size_t(std::size_t indices)> max_bytes;
+  /// Writes the code, and returns its length. @param code max_bytes() long.
+  std::function<std::size_t(std::span<const std::uint32_t> indices, std::span<std::byte> code)> encode;
+  /// Reads a code of exactly this length into as many indices as were encoded.
+  std::function<void(std::span<const std::byte> code, std::span<std::uint32_t> indices)> decode;
+};
+
+#ifdef DRAGONN_STREAMVBYTE
+constexpr std::size_t kPadding = 16;  // bytes that its decoder may read behind the code
+
+/// Whole bytes of the gaps, one to four each, with two bits that say how many.
+PeerCodec streamvbyte() {
+  const auto count = [](std::size_t indices) { return static_cast<std::uint32_t>(indices); };
+  return {"streamvbyte",
+          /*max_bytes=*/
+          [count](std::size_t indices) { return streamvbyte_max_compressedbytes(count(indices)) + kPadding; },
+          /*encode=*/
+          [count](std::span<const std::uint32_t> indices, std::span<std::byte> code) {
+            return streamvbyte_delta_encode(indices.data(), count(indices.size()),
+                                            reinterpret_cast<std::uint8_t*>(code.data()), 0);
+          },
+          /*decode=*/
+          [count](std::span<const std::byte> code, std::span<std::uint32_t> indices) {
+            streamvbyte_delta_decode(reinterpret_cast<const std::uint8_t*>(code.data()), indices.data(),
+                                     count(indices.size()), 0);
+          }};
+}
+#endif
+
+#ifdef DRAGONN_ZSTD
+/// Gaps as uint32, compressed at zstd's fastest regular level: the indices themselves hardly compress.
+PeerCodec zstd() {
+  constexpr int kLevel = 1;
+  const std::shared_ptr<ZSTD_CCtx> compressor(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  const std::shared_ptr<ZSTD_DCtx> decompressor(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  const auto gaps = std::make_shared<std::vector<std::uint32_t>>();
+  const auto checked = [](std::size_t bytes) {
+    if (ZSTD_isError(bytes) != 0) throw Error(std::string("zstd: ") + ZSTD_getErrorName(bytes));
+    return bytes;
+  };
+  return {"zstd",
+          /*max_bytes=*/[](std::size_t indices) { return ZSTD_compressBound(indices * sizeof(std::uint32_t)); },
+          /*encode=*/
+          [=](std::span<const std::uint32_t> indices, std::span<std::byte> code) {
+            gaps->resize(indices.size());
+            std::uint32_t previous = 0;
+            for (std::size_t i = 0; i < indices.size(); ++i) {
+              (*gaps)[i] = indices[i] - previous;
+              previous = indices[i];
+            }
+            return checked(ZSTD_compressCCtx(compressor.get(), code.data(), code.size(), gaps->data(),
+                                             gaps->size() * sizeof(std::uint32_t), kLevel));
+          },
+          /*decode=*/
+          [=](std::span<const std::byte> code, std::span<std::uint32_t> indices) {
+            checked(ZSTD_decompressDCtx(decompressor.get(), indices.data(), indices.size_bytes(), code.data(),
+                                        code.size()));
+            std::uint32_t previous = 0;
+            for (std::uint32_t& index : indices) previous = index += previous;
+          }};
+}
+#endif
+
+/// Returns the codecs of the libraries that this program was built with.
+std::vector<PeerCodec> peer_codecs() {
+  std::vector<PeerCodec> codecs;
+#ifdef DRAGONN_STREAMVBYTE
+  codecs.push_back(streamvbyte());
+#endif
+#ifdef DRAGONN_ZSTD
+  codecs.push_back(zstd());
+#endif
+  return codecs;
+}
+
 class CodecBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("--indices", indices_, "Codecs of indices to measure, or all")->delimiter(',');
-    command.add_option("--values", values_, "Codecs of values to measure, or all")->delimiter(',');
+    add_list_option(command, "--indices", indices_, "Codecs of indices to measure, or all");
+    add_list_option(command, "--values", values_, "Codecs of values to measure, or all");
     command.add_flag("--alone", alone_,
                      "Indices without values, compared with the codecs of streamvbyte and zstd if they are built in");
-    command.add_option("--set", assignments_, "Override a setting of a codec (repeatable)")
-        ->type_name("CODEC.KEY=VALUE")
-        ->default_str("");
-    command.add_option("--numel", numel_, "Elements of the bucket")
-        ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1));
-    command.add_option("--density", densities_, "Shares of the elements that are selected")
-        ->delimiter(',')
+    add_set_option(command, assignments_, "Override a setting of a codec (repeatable)", "CODEC.KEY=VALUE");
+    command.add_option("--numel", numel_, "Elements of the bucket")->check(gradient_sizes());
+    add_list_option(command, "--density", densities_, "Shares of the elements that are selected")
         ->check(CLI::Range(0.0, 1.0));
-    command.add_option("--pattern", patterns_, "Where the selected elements are")
-        ->delimiter(',')
+    add_list_option(command, "--pattern", patterns_, "Where the selected elements are")
         ->check(CLI::IsMember({kRandom, kClustered}));
-    command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
-        ->check(CLI::Range(1, 100000));
+    add_rounds_option(command, rounds_);
   }
 
   Rows run(Progress& progress) override {

@@ -68,19 +68,11 @@ struct Measurement {
   std::vector<double> seconds;
   std::vector<double> read_seconds, copy_seconds;
   std::vector<double> add_seconds;  ///< of fused selections
-  std::optional<std::size_t> selected, elements_read;
+  std::size_t selected = 0, elements_read = 0;
 };
 
 double percentile_or_nan(const std::vector<double>& values, double share) {
   return values.empty() ? std::numeric_limits<double>::quiet_NaN() : percentile(values, share);
-}
-
-nlohmann::ordered_json count_or_null(std::optional<std::size_t> count) {
-  return count ? nlohmann::ordered_json(*count) : nlohmann::ordered_json();
-}
-
-double over(std::optional<std::size_t> count, std::size_t divisor) {
-  return count ? static_cast<double>(*count) / static_cast<double>(divisor) : std::numeric_limits<double>::quiet_NaN();
 }
 
 /// Returns the share of the time of `other` that a row saves, if `rows` has the other.
@@ -145,7 +137,8 @@ class CompressBenchmark final : public Benchmark {
       for (const auto& gradient : read_gradients(inputs_)) workload.gradients.push_back(on_device(gradient, device_));
       sizes_ = {workload.numel()};
     }
-    plan(progress, candidates.size());
+    const double numel_in_all = std::accumulate(sizes_.begin(), sizes_.end(), 0.0);
+    progress.plan(numel_in_all * (warmup_ + rounds_) * static_cast<double>(densities_.size() * candidates.size()));
     Rows rows;
     nlohmann::ordered_json dump = nlohmann::ordered_json::array();
     for (const std::size_t numel : sizes_) {
@@ -167,11 +160,6 @@ class CompressBenchmark final : public Benchmark {
   }
 
  private:
-  void plan(Progress& progress, std::size_t candidates) const {
-    const double numel = std::accumulate(sizes_.begin(), sizes_.end(), 0.0);
-    progress.plan(numel * (warmup_ + rounds_) * static_cast<double>(densities_.size() * candidates));
-  }
-
   static std::vector<std::string> kernel_choices() {
     std::vector<std::string> names{"all"};
     for (const KernelName& kernel : kernel_names()) names.push_back(kernel.name);
@@ -241,31 +229,35 @@ class CompressBenchmark final : public Benchmark {
   nlohmann::ordered_json row(const SelectionSpec& spec, std::size_t k, const Measurement& measured) const {
     const auto numel = static_cast<double>(spec.numel);
     const double bytes = numel * (spec.is_fused ? kAddBytes : kReadBytes);
+    const auto if_measured = [&](std::size_t count) {
+      return measured.seconds.empty() ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(count);
+    };
     const double median = percentile_or_nan(measured.seconds, 0.5);
     const double read = percentile_or_nan(measured.read_seconds, 0.5);
     const double add = percentile_or_nan(measured.add_seconds, 0.5);
     const double copy_rate = numel * kCopyBytes / percentile_or_nan(measured.copy_seconds, 0.5);
-    return {{"sparsifier", spec.name},
-            {"device", device_name_},
-            {"numel", spec.numel},
-            {"density", spec.density},
-            {"distribution", distribution_},
-            {"threads", threads_},
-            {"mode", spec.is_fused ? "fused" : "select"},
-            {"seconds_median", or_null(median)},
-            {"seconds_p10", or_null(percentile_or_nan(measured.seconds, 0.1))},
-            {"seconds_p90", or_null(percentile_or_nan(measured.seconds, 0.9))},
-            {"gigabytes_per_second", or_null(numel * kReadBytes / median * 1e-9)},
-            {"selected", count_or_null(measured.selected)},
-            {"selected_over_k", or_null(over(measured.selected, k))},
-            {"passes", or_null(over(measured.elements_read, spec.numel))},
-            {"read_gigabytes_per_second", or_null(numel * kReadBytes / read * 1e-9)},
-            {"accumulate_gigabytes_per_second", or_null(numel * kAddBytes / add * 1e-9)},
-            {"of_read", or_null(read / median)},
-            {"of_accumulate", or_null(add / median)},
-            {"bytes", bytes},
-            {"copy_gigabytes_per_second", or_null(copy_rate * 1e-9)},
-            {"of_copy", or_null(bytes / median / copy_rate)}};
+    return {
+        {"sparsifier", spec.name},
+        {"device", device_name_},
+        {"numel", spec.numel},
+        {"density", spec.density},
+        {"distribution", distribution_},
+        {"threads", threads_},
+        {"mode", spec.is_fused ? "fused" : "select"},
+        {"seconds_median", or_null(median)},
+        {"seconds_p10", or_null(percentile_or_nan(measured.seconds, 0.1))},
+        {"seconds_p90", or_null(percentile_or_nan(measured.seconds, 0.9))},
+        {"gigabytes_per_second", or_null(numel * kReadBytes / median * 1e-9)},
+        {"selected", measured.seconds.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(measured.selected)},
+        {"selected_over_k", or_null(if_measured(measured.selected) / static_cast<double>(k))},
+        {"passes", or_null(if_measured(measured.elements_read) / numel)},
+        {"read_gigabytes_per_second", or_null(numel * kReadBytes / read * 1e-9)},
+        {"accumulate_gigabytes_per_second", or_null(numel * kAddBytes / add * 1e-9)},
+        {"of_read", or_null(read / median)},
+        {"of_accumulate", or_null(add / median)},
+        {"bytes", bytes},
+        {"copy_gigabytes_per_second", or_null(copy_rate * 1e-9)},
+        {"of_copy", or_null(bytes / median / copy_rate)}};
   }
 
   Measurement measure(const SelectionSpec& candidate, Workload& workload, Progress& progress) const {

@@ -44,81 +44,61 @@ std::vector<SparseVector> draw_lists(std::size_t ranks, std::size_t numel, doubl
 
 using Lists = std::span<const SparseVector>;
 
-// Workplaces sum lists in memory of one device: decode_sparse decodes all lists into one dense vector (DRAGONN, section
-// 4.3), decode_coo into one sparse list; decode_dense makes every list a dense vector and adds these up, the baseline
-// of DRAGONN's paper.
+/// Ways to sum lists: "sparse" decodes all of them into one dense vector (DRAGONN, section 4.3), "coo" into one sparse
+/// list; "dense" makes every list a dense vector and adds these up, the baseline of DRAGONN's paper. The ways of a
+/// device share their memory.
+using Decodings = std::map<std::string, std::function<void(Lists)>>;
 
-/// Sums by the code of the collectives.
-class HostWorkplace {
- public:
-  explicit HostWorkplace(std::size_t numel) : decoder_(numel), dense_(numel), of_one_(numel) {}
+/// Returns the ways of the collectives' own code.
+Decodings decodings_on_host(std::size_t numel) {
+  const auto decoder = std::make_shared<comm::BatchDecoder>(numel);
+  const auto dense = std::make_shared<std::vector<float>>(numel), of_one = std::make_shared<std::vector<float>>(numel);
+  const auto add = [decoder](Lists lists) {
+    for (const SparseVector& list : lists) decoder->add(list);
+  };
+  return {{"sparse",
+           [=](Lists lists) {
+             add(lists);
+             decoder->finish_dense(*dense);
+           }},
+          {"coo",
+           [=, sum = std::make_shared<SparseVector>()](Lists lists) {
+             add(lists);
+             decoder->finish(*sum);
+           }},
+          {"dense", [=](Lists lists) {
+             std::ranges::fill(*dense, 0.0f);
+             for (const SparseVector& list : lists) {
+               std::ranges::fill(*of_one, 0.0f);
+               comm::add_to_dense(list, *of_one);
+               add_all(*of_one, *dense);
+             }
+           }}};
+}
 
-  void decode_sparse(Lists lists) {
-    add(lists);
-    decoder_.finish_dense(dense_);
-  }
-  void decode_coo(Lists lists) {
-    add(lists);
-    decoder_.finish(sum_);
-  }
-  void decode_dense(Lists lists) {
-    std::ranges::fill(dense_, 0.0f);
-    for (const SparseVector& list : lists) {
-      std::ranges::fill(of_one_, 0.0f);
-      comm::add_to_dense(list, of_one_);
-      add_all(of_one_, dense_);
-    }
-  }
-
- private:
-  void add(Lists lists) {
-    for (const SparseVector& list : lists) decoder_.add(list);
-  }
-
-  comm::BatchDecoder decoder_;
-  SparseVector sum_;
-  std::vector<float> dense_;
-  std::vector<float> of_one_;  ///< a dense vector for one list
-};
-
-/// Sums by the kernels of a device.
-class DeviceWorkplace {
- public:
-  DeviceWorkplace(std::size_t numel, const Device& device)
-      : decoder_(numel, device), sum_(device), dense_(numel, device), of_one_(numel, device) {}
-
-  void decode_sparse(Lists lists) {
-    kernels::fill(0, dense_.view());
-    for (const SparseVector& list : lists) kernels::scatter_add(list, dense_.view());
-  }
-  void decode_coo(Lists lists) {
-    for (const SparseVector& list : lists) decoder_.add(list.indices.view(), list.values.view());
-    decoder_.finish(sum_);
-  }
-  void decode_dense(Lists lists) {
-    kernels::fill(0, dense_.view());
-    for (const SparseVector& list : lists) {
-      kernels::fill(0, of_one_.view());
-      kernels::scatter_add(list, of_one_.view());
-      kernels::add(of_one_.view(), dense_.view(), dense_.view());
-    }
-  }
-
- private:
-  kernels::ListDecoder decoder_;
-  SparseVector sum_;
-  Buffer<float> dense_;
-  Buffer<float> of_one_;
-};
-
-using Decode = std::function<void(Lists)>;
-
-/// Returns the ways to sum. They share one workplace.
-template <class Workplace>
-std::map<std::string, Decode> decodings_in(const std::shared_ptr<Workplace>& place) {
-  return {{"sparse", [place](Lists lists) { place->decode_sparse(lists); }},
-          {"coo", [place](Lists lists) { place->decode_coo(lists); }},
-          {"dense", [place](Lists lists) { place->decode_dense(lists); }}};
+/// Returns the ways of the kernels of a device.
+Decodings decodings_on(std::size_t numel, const Device& device) {
+  const auto dense = std::make_shared<Buffer<float>>(numel, device),
+             of_one = std::make_shared<Buffer<float>>(numel, device);
+  return {{"sparse",
+           [=](Lists lists) {
+             kernels::fill(0, dense->view());
+             for (const SparseVector& list : lists) kernels::scatter_add(list, dense->view());
+           }},
+          {"coo",
+           [decoder = std::make_shared<kernels::ListDecoder>(numel, device),
+            sum = std::make_shared<SparseVector>(device)](Lists lists) {
+             for (const SparseVector& list : lists) decoder->add(list.indices.view(), list.values.view());
+             decoder->finish(*sum);
+           }},
+          {"dense", [=](Lists lists) {
+             kernels::fill(0, dense->view());
+             for (const SparseVector& list : lists) {
+               kernels::fill(0, of_one->view());
+               kernels::scatter_add(list, of_one->view());
+               kernels::add(of_one->view(), dense->view(), dense->view());
+             }
+           }}};
 }
 
 class DecodeBenchmark final : public Benchmark {
@@ -142,9 +122,7 @@ class DecodeBenchmark final : public Benchmark {
     const std::size_t k = compress::target_count(density_, numel_);
     const std::vector<SparseVector> lists =
         draw_lists(static_cast<std::size_t>(std::ranges::max(ranks_)), numel_, density_, device);
-    const std::map<std::string, Decode> decodings =
-        device.is_cpu() ? decodings_in(std::make_shared<HostWorkplace>(numel_))
-                        : decodings_in(std::make_shared<DeviceWorkplace>(numel_, device));
+    const Decodings decodings = device.is_cpu() ? decodings_on_host(numel_) : decodings_on(numel_, device);
     const double lists_per_round = std::accumulate(ranks_.begin(), ranks_.end(), 0.0);
     progress.plan(lists_per_round * (rounds_ + 1) * static_cast<double>(decodings_.size()));
     Rows rows;

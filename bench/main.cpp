@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,14 +17,14 @@
 #include <fmt/ranges.h>
 
 #include "bench/benchmark.h"
-#include "bench/ranks.h"
+#include "bench/options.h"
 #include "comm/agreement.h"
 #include "core/error.h"
 #include "core/printable.h"
 #include "core/program.h"
 #include "core/program_pages.h"
 #include "core/settings.h"
-#include "trainer/config/methods.h"
+#include "trainer/config/config.h"
 
 namespace {
 
@@ -40,27 +40,13 @@ std::vector<std::string> subcommand_names(const CLI::App& program) {
   return names;
 }
 
-/// Returns the options with their dashes, as a user types them.
-std::vector<std::string> option_names(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  return names;
-}
-
-/// Returns the first argument that neither the program nor its subcommand took.
-std::optional<std::string> unknown_argument(const CLI::App& program, const CLI::App& command) {
-  std::vector<std::string> left = program.remaining(/*recurse=*/true);
-  const std::vector<std::string> of_command = command.remaining(/*recurse=*/true);
-  left.insert(left.end(), of_command.begin(), of_command.end());
-  if (left.empty()) return std::nullopt;
-  return left.front();
-}
-
 std::string describe_unknown(const CLI::App& program, const CLI::App& command, const std::string& argument) {
   if (argument.starts_with('-')) {
     const std::string name = argument.substr(0, argument.find('='));
-    const auto nearest = nearest_name(name, option_names(command));
+    std::vector<std::string> options;
+    for (const CLI::Option* option : command.get_options())
+      for (const std::string& word : option->get_lnames()) options.push_back("--" + word);
+    const auto nearest = nearest_name(name, options);
     return fmt::format("unknown option '{}'; {}valid options: {} --help", name,
                        nearest ? fmt::format("did you mean '{}'? ", *nearest) : "",
                        &program == &command ? "dragonn-bench" : "dragonn-bench " + command.get_name());
@@ -69,15 +55,6 @@ std::string describe_unknown(const CLI::App& program, const CLI::App& command, c
   return fmt::format("unexpected argument '{}'; every value follows an option: dragonn-bench {} --help", argument,
                      command.get_name());
 }
-
-constexpr std::int64_t kLargestSize = 1 << 16;
-constexpr std::int64_t kMaxRanks = 8;
-
-struct Limit {
-  const char* option;
-  std::int64_t largest;
-  bool is_added;  ///< where the option is not given, too
-};
 
 /// Cuts the numbers of a list: "4,8,64" with 8 is "4,8". Any other text is left to the parser's error.
 std::string limited(const std::string& list, std::int64_t largest) {
@@ -111,8 +88,9 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& error) {
   const std::string speaker = chosen.empty() ? "dragonn-bench" : "dragonn-bench " + command.get_name();
   const auto* const extras = dynamic_cast<const CLI::ExtrasError*>(&error);
   if (extras != nullptr || chosen.empty()) {
-    const auto argument = unknown_argument(program, command);
-    if (argument) return fmt::format("{}: {}", speaker, describe_unknown(program, command, *argument));
+    std::vector<std::string> left = program.remaining(/*recurse=*/true);
+    std::ranges::copy(command.remaining(/*recurse=*/true), std::back_inserter(left));
+    if (!left.empty()) return fmt::format("{}: {}", speaker, describe_unknown(program, command, left.front()));
   }
   if (chosen.empty())
     return fmt::format("{}: no subcommand; valid: {}", speaker, fmt::join(subcommand_names(program), ", "));
@@ -139,16 +117,22 @@ std::vector<std::string> shortened(std::vector<std::string> arguments, const CLI
   if (commands.empty()) return arguments;
   split_at_equals(arguments);
   const bool has_input = std::ranges::count(arguments, "--input") > 0;
+  constexpr std::int64_t kLargestSize = 1 << 16, kMaxRanks = 8;
+  struct Limit {
+    const char* option;
+    std::int64_t largest;
+    bool is_added;  // where the option is not given, too
+  };
   const Limit limits[] = {{"--rounds", *rounds, true},         {"--steps", *rounds, true},
                           {"--warmup", *rounds, true},         {"--numel", kLargestSize, !has_input},
                           {"--max-numel", kLargestSize, true}, {"--ranks", kMaxRanks, false}};
-  for (const Limit& limit : limits) {
-    if (commands.front()->get_option_no_throw(limit.option) == nullptr) continue;
-    const auto given = std::ranges::find(arguments, limit.option);
+  for (const auto& [option, largest, is_added] : limits) {
+    if (commands.front()->get_option_no_throw(option) == nullptr) continue;
+    const auto given = std::ranges::find(arguments, option);
     if (given == arguments.end()) {
-      if (limit.is_added) arguments.insert(arguments.end(), {limit.option, std::to_string(limit.largest)});
+      if (is_added) arguments.insert(arguments.end(), {option, std::to_string(largest)});
     } else if (given + 1 != arguments.end()) {
-      given[1] = limited(given[1], limit.largest);
+      given[1] = limited(given[1], largest);
     }
   }
   fmt::print(stderr, "dragonn-bench: DRAGONN_QUICK: small sizes, few rounds; the numbers mean nothing\n");

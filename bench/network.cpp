@@ -9,14 +9,13 @@
 
 #include "bench/benchmark.h"
 #include "bench/options.h"
-#include "bench/ranks.h"
 #include "bench/training_step.h"
 #include "comm/network_model.h"
 #include "comm/sparse/exchange_cost.h"
 #include "compress/sparsifier.h"
 #include "core/units_text.h"
 #include "layers/graph.h"
-#include "trainer/config/assemble.h"
+#include "trainer/config/config.h"
 
 namespace dragonn::bench {
 namespace {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-/// Options that several benchmarks have: where they run, and the settings of the methods that they measure.
+/// Options that several benchmarks have: where they run, and the settings of the methods that they measure. Ranks: runs
+/// a benchmark on several of them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "comm/communicator.h"
 #include "core/device.h"
 #include "core/registry.h"
 #include "core/settings.h"
@@ -52,5 +55,16 @@ MethodSettings method_settings(const std::vector<std::string>& names, const std:
   assign_settings(assignments, settings);
   return settings;
 }
+
+/// Returns whether this process is one rank of several: a launcher (mpirun, srun) started it, or RANK and WORLD_SIZE
+/// are set.
+bool is_started_as_rank();
+/// Returns whether this is the first of several ranks that run this program: only that one prints.
+bool is_first_rank();
+
+/// Runs `fn` as this process's rank, by MPI under a launcher, else by TCP (at MASTER_ADDR and MASTER_PORT). A process
+/// that is no such rank runs it once in each of `local_ranks` threads. The communicator's backend() tells which.
+/// @throws what `fn` throws, and CommError.
+void run_ranks(int local_ranks, double timeout_s, const std::function<void(comm::Communicator&)>& fn);
 
 }  // namespace dragonn::bench

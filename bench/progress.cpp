@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "bench/progress.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "bench/benchmark.h"
 
 namespace dragonn::bench {
 namespace {
@@ -26,7 +26,10 @@ void Progress::advance(double work, const std::string& what) {
   const double now = clock_.now();
   if (!enabled_ || now - shown_ < interval_) return;
   shown_ = now;
-  show(line(what, now));
+  if (planned_ <= 0) return show(fmt::format("{}: {} done, {:.0f} s so far", name_, what, now));
+  const double share = std::min(1.0, done_ / planned_);
+  show(fmt::format("{}: {:.0f} %, {:.0f} s so far, about {:.0f} s left ({} done)", name_, 100 * share, now,
+                   now * (1 - share) / share, what));
 }
 
 void Progress::announce(const std::string& what) {
@@ -47,13 +50,6 @@ void Progress::finish() {
   if (is_on_screen_) fmt::print(stderr, "\r\033[K");
   std::fflush(stderr);
   is_on_screen_ = false;
-}
-
-std::string Progress::line(const std::string& what, double elapsed) const {
-  if (planned_ <= 0) return fmt::format("{}: {} done, {:.0f} s so far", name_, what, elapsed);
-  const double share = std::min(1.0, done_ / planned_);
-  return fmt::format("{}: {:.0f} %, {:.0f} s so far, about {:.0f} s left ({} done)", name_, 100 * share, elapsed,
-                     elapsed * (1 - share) / share, what);
 }
 
 }  // namespace dragonn::bench

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "bench/rows.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -8,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "bench/benchmark.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/units_text.h"
@@ -16,12 +15,6 @@ namespace dragonn::bench {
 namespace {
 
 constexpr std::size_t kGap = 2;  // blanks between columns (core/units_text.h)
-
-std::string number_text(double value) {
-  constexpr double kMaxDigits = 1e15;  // above, a double has no exact digits to show
-  if (std::abs(value) >= 1e4 && std::abs(value) < kMaxDigits) return fmt::format("{:.0f}", value);
-  return fmt::format("{:.4g}", value);
-}
 
 std::string cell(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "-";
@@ -32,15 +25,10 @@ std::string cell(const nlohmann::ordered_json& value) {
     return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, value.is_array() ? "," : "/"));
   }
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_float()) return number_text(value.get<double>());
-  return value.dump();
-}
-
-/// Returns the width of a key's column, its name included.
-std::size_t column_width(const Rows& rows, const std::string& key) {
-  std::size_t widest = width(key);
-  for (const auto& row : rows) widest = std::max(widest, width(cell(row.at(key))));
-  return widest;
+  if (!value.is_number_float()) return value.dump();
+  constexpr double kMaxDigits = 1e15;  // above, a double has no exact digits to show
+  const double number = value.get<double>(), magnitude = std::abs(number);
+  return magnitude >= 1e4 && magnitude < kMaxDigits ? fmt::format("{:.0f}", number) : fmt::format("{:.4g}", number);
 }
 
 /// Prints the columns of these keys: texts are aligned to the left, numbers to the right.
@@ -108,7 +96,9 @@ void print_table(const Rows& rows, const TableColumns& columns, std::FILE* strea
   std::vector<std::string> shown;
   std::size_t taken = 0;
   const auto show = [&](const std::string& key) {
-    taken += column_width(rows, key) + (shown.empty() ? 0 : kGap);
+    std::size_t widest = width(key);
+    for (const auto& row : rows) widest = std::max(widest, width(cell(row.at(key))));
+    taken += widest + (shown.empty() ? 0 : kGap);
     if (taken <= kTableWidth || shown.empty()) shown.push_back(key);
   };
   for (const std::string& key : columns.conditions) {

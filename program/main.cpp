@@ -20,8 +20,8 @@
 #include "core/program.h"
 #include "core/program_pages.h"
 #include "core/settings.h"
+#include "trainer/command_line.h"
 #include "trainer/config/config.h"
-#include "trainer/list.h"
 
 namespace {
 
@@ -155,13 +155,6 @@ void declare(CLI::App& app, Words& words) {
   }
 }
 
-/// Returns the error of CLI11 on one line, with the subcommand that it is about.
-std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const auto chosen = app.get_subcommands();
-  const std::string name = chosen.empty() ? "" : " " + chosen.front()->get_name();
-  return fmt::format("dragonn{}: {}; see dragonn{} --help", name, printable(error.what()), name);
-}
-
 /// Replaces this process by a program of the same folder. @throws ConfigError if it cannot be started.
 [[noreturn]] void call_program(const std::string& name, const std::vector<std::string>& arguments) {
   const std::string path = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
@@ -200,7 +193,9 @@ int main(int argc, char** argv) {
     run({argv + 1, argv + argc}, app, words);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    fmt::print(stderr, "{}\n", usage_error(app, error));
+    const auto chosen = app.get_subcommands();
+    const std::string name = chosen.empty() ? "" : " " + chosen.front()->get_name();
+    fmt::print(stderr, "dragonn{}: {}; see dragonn{} --help\n", name, printable(error.what()), name);
     return kUsageError;
   } catch (const std::exception& error) {
     fmt::print(stderr, "dragonn: {}\n", printable(error.what()));

@@ -30,15 +30,6 @@ std::string tail(const std::filesystem::path& path, std::size_t parts) {
   return result.string();
 }
 
-std::string common_prefix(std::span<const Run> runs) {
-  std::string_view prefix = runs.front().name;
-  for (const Run& run : runs) {
-    const auto difference = std::ranges::mismatch(prefix, run.name).in1;
-    prefix = prefix.substr(0, static_cast<std::size_t>(difference - prefix.begin()));
-  }
-  return std::string(prefix);
-}
-
 /// Removes separators and the word "seed" from the end.
 std::string without_seed_suffix(std::string text) {
   const auto strip = [&] {
@@ -63,10 +54,6 @@ const Run* reference(std::span<const Run> runs) {
   return nullptr;
 }
 
-bool is_of_task(const std::string& key) {
-  return (key.starts_with("model.") || key.starts_with("data.")) && key != "data.path";
-}
-
 /// Adds as many parent folders to names as it takes if folders share a name ("a/run", "b/run").
 void name_apart(std::span<Run> runs) {
   for (std::size_t parts = 1;; ++parts) {
@@ -89,7 +76,9 @@ void name_apart(std::span<Run> runs) {
 /// "dgc").
 std::string group_label(std::span<const Run> runs) {
   if (runs.size() == 1) return runs.front().name;
-  const std::string prefix = without_seed_suffix(common_prefix(runs));
+  std::string prefix = runs.front().name;
+  for (const Run& run : runs) prefix.erase(std::ranges::mismatch(prefix, run.name).in1, prefix.end());
+  prefix = without_seed_suffix(std::move(prefix));
   return prefix.empty() ? runs.front().name : prefix;
 }
 
@@ -120,7 +109,8 @@ std::vector<std::string> task_warnings(std::span<const Run> runs) {
     std::map<std::string, std::string> both = run.config;
     both.insert(first->config.begin(), first->config.end());
     for (const auto& [key, value] : both) {
-      if (!is_of_task(key) || run.setting(key) == first->setting(key) || !told.insert(key).second) continue;
+      const bool is_of_task = (key.starts_with("model.") || key.starts_with("data.")) && key != "data.path";
+      if (!is_of_task || run.setting(key) == first->setting(key) || !told.insert(key).second) continue;
       warnings.push_back(fmt::format("{} differs: \"{}\" in {}, \"{}\" in {}; their qualities may not compare", key,
                                      first->setting(key), first->name, run.setting(key), run.name));
     }
@@ -128,16 +118,14 @@ std::vector<std::string> task_warnings(std::span<const Run> runs) {
   return warnings;
 }
 
-/// Returns whether a key makes no other experiment of a run.
-bool is_incidental(std::string_view key) {
-  return key.starts_with("logging.") || key.starts_with("checkpoint.") || key == "seed" || key == "data.path" ||
-         key == "comm.timeout_s";
-}
-
-/// Returns the config without incidental keys.
+/// Returns the config without incidental keys, which make no other experiment of a run.
 std::map<std::string, std::string> experiment(const Run& run) {
   std::map<std::string, std::string> config = run.config;
-  std::erase_if(config, [](const auto& entry) { return is_incidental(entry.first); });
+  std::erase_if(config, [](const auto& entry) {
+    const std::string& key = entry.first;
+    return key.starts_with("logging.") || key.starts_with("checkpoint.") || key == "seed" || key == "data.path" ||
+           key == "comm.timeout_s";
+  });
   return config;
 }
 
@@ -229,12 +217,6 @@ void choose_target(Comparison& comparison, const CompareOptions& options) {
       fmt::format("{} {:.4g} % of {}'s final value", higher ? "at least" : "within", 100 * share, reference->label);
 }
 
-/// Returns a warning without its numbers, in which those of seeds differ.
-std::string without_numbers(std::string text) {
-  std::erase_if(text, [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; });
-  return text;
-}
-
 /// Collects the warnings of the runs. One that several seeds of a group have stands once, as the first of them has it.
 void collect_warnings(Comparison& comparison) {
   for (const Group& group : comparison.groups) {
@@ -243,7 +225,8 @@ void collect_warnings(Comparison& comparison) {
     std::map<std::string, std::string> first;
     for (const Run& run : group.runs) {
       for (const std::string& warning : run.warnings) {
-        const std::string kind = without_numbers(warning);
+        std::string kind = warning;  // without its numbers, in which those of seeds differ
+        std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; });
         if (first.emplace(kind, warning).second) kinds.push_back(kind);
         runs_with[kind].push_back(run.name);
       }

@@ -96,10 +96,6 @@ Curve group_curve(const Group& group, std::vector<Point> Run::*points, Value val
 
 }  // namespace
 
-Curve loss_curve(const Group& group) {
-  return group_curve(group, &Run::steps, [](const StepPoint& point) { return point.loss; });
-}
-
 Curve metric_curve(const Group& group, const Metric& metric) {
   return group_curve(group, &Run::evals, [&](const EvalPoint& point) { return value_of(point, metric); });
 }

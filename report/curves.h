@@ -25,11 +25,9 @@ struct Curve {
 /// Curves with more points than this are thinned: neighbours become one point, a mean of values and places.
 inline constexpr std::size_t kMaxPoints = 600;
 
-/// Returns the training loss at the steps that all runs of the group logged.
-Curve loss_curve(const Group& group);
 /// Returns the metric at evaluations.
 Curve metric_curve(const Group& group, const Metric& metric);
-/// Returns one of the numbers of step lines.
+/// Returns one of the numbers of step lines, such as the training loss, at the steps that all runs of the group logged.
 Curve step_curve(const Group& group, std::optional<double> StepPoint::*number);
 
 /// Threshold and residual norm, at step lines that have both. Source: ExDyna (2024), Fig. 10.

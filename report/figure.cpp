@@ -41,17 +41,10 @@ struct Panel {
 double tick_step(const Range& range) {
   const double rough = std::max((range.high - range.low) / kTicks, 1e-9);
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
-  double step = 10 * power;
-  for (double factor : {5.0, 2.0, 1.0}) {
-    if (factor * power >= rough) step = factor * power;
+  for (double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= rough) return factor * power;
   }
-  return step;
-}
-
-/// Extends a range to whole steps.
-void widen(Range& range, double step) {
-  range.low = std::floor(range.low / step) * step;
-  range.high = std::ceil(range.high / step) * step;
+  return 10 * power;
 }
 
 /// Returns the multiples of `step` in a range.
@@ -113,7 +106,7 @@ void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& 
   if (scales.ys.empty()) return;
   if (panel.target) scales.ys.include(*panel.target);
   const double x_step = tick_step(scales.xs), y_step = tick_step(scales.ys);
-  widen(scales.ys, y_step);
+  scales.ys = {std::floor(scales.ys.low / y_step) * y_step, std::ceil(scales.ys.high / y_step) * y_step};
   draw_axes(drawing, panel, scales, x_step, y_step);
   if (panel.target) {
     const double y = scales.y(*panel.target);
@@ -159,7 +152,7 @@ std::array<Panel, 2> epoch_panels(const Comparison& comparison) {
   Panel loss{fmt::format("Training loss, running mean (weight {})", kLossSmoothing), "epochs", false, {}};
   for (const Group& group : comparison.groups) {
     quality.lines.push_back(metric_line(group, metric, &Curve::epoch, 1));
-    const Curve curve = loss_curve(group);
+    const Curve curve = step_curve(group, &StepPoint::loss);
     loss.lines.push_back({curve.epoch, smoothed(curve.mean), {}, {}});
   }
   return {std::move(quality), std::move(loss)};

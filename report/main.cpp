@@ -31,11 +31,7 @@ constexpr const char* kStandardOutput = "-";
 struct Options {
   std::vector<std::string> runs;
   std::string output = "report.html";
-  std::string csv;
-  std::string groups;
-  std::string json;
-  std::string curves;
-  std::string svg;
+  std::string csv, groups, json, curves, svg;  ///< files to write besides; empty: not
   std::vector<std::string> fits;
   std::string title = "Comparison of training runs";
   report::CompareOptions comparison;

@@ -89,22 +89,18 @@ Json to_json(const std::optional<TimeModel>& model) {
   return {{"ideal", model->ideal}, {"latency", model->latency}, {"gigabits", model->gigabits}};
 }
 
-/// Returns the clock of a group's times, in parts: a table's cell shows one below the other.
-Json clock_parts(const Group& group) {
-  const auto network = group.runs.front().network();
-  if (!network) return {"wall"};
-  return {"virtual", network_text(*network), compute_text(*network)};
-}
-
 Json to_json(const Group& group, const Metric& metric) {
   const ThresholdTrace trace = threshold_trace(group);
+  const auto network = group.runs.front().network();
+  Json clock{"wall"};  // in parts: a table's cell shows one below the other
+  if (network) clock = {"virtual", network_text(*network), compute_text(*network)};
   return {{"label", group.label},
-          {"clock", clock_parts(group)},
+          {"clock", clock},
           {"model", to_json(time_model(group))},
           {"runs", group.runs.size()},
           {"dense", group.is_dense},
           {"workers", workers_text(group.runs.front())},
-          {"loss", to_json(loss_curve(group), group)},
+          {"loss", to_json(step_curve(group, &StepPoint::loss), group)},
           {"metric", to_json(metric_curve(group, metric), group)},
           {"density",
            {{"local", to_json(step_curve(group, &StepPoint::density_local), group)},

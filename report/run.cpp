@@ -217,12 +217,6 @@ std::optional<double> config_number(const Run& run, const char* key) {
   return value;
 }
 
-Network configured_network(const Run& run) {
-  const std::string preset = run.setting("network.preset");
-  return {config_number(run, "network.gbps"), config_number(run, "network.latency_us"), run.setting("network.compute"),
-          preset == "none" ? "" : preset};
-}
-
 }  // namespace
 
 std::string Run::setting(const std::string& key) const {
@@ -243,7 +237,10 @@ bool Run::is_virtual() const {
 
 std::optional<Network> Run::network() const {
   if (!is_virtual()) return std::nullopt;
-  return summary && summary->network ? summary->network : configured_network(*this);
+  if (summary && summary->network) return summary->network;
+  const std::string preset = setting("network.preset");
+  return Network{config_number(*this, "network.gbps"), config_number(*this, "network.latency_us"),
+                 setting("network.compute"), preset == "none" ? "" : preset};
 }
 
 Run load_run(const std::filesystem::path& folder) {

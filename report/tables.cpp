@@ -161,13 +161,6 @@ Json seed_of(const Run& run) {
   return error == std::errc() && end == text.data() + text.size() ? Json(seed) : Json(nullptr);
 }
 
-Json run_object(const Comparison& comparison, const Group& group, std::size_t index) {
-  Json object{{"kind", "run"}};
-  for (const auto& [column, value] : run_cells(comparison, group, index)) object[column] = to_json(value);
-  object["seed"] = seed_of(group.runs[index]);
-  return object;
-}
-
 Json group_object(const Comparison& comparison, const Group& group) {
   Json runs = Json::array(), seeds = Json::array();
   for (const Run& run : group.runs) {
@@ -246,7 +239,11 @@ std::string comparison_json(const Comparison& comparison) {
   Json objects = Json::array();
   for (const Group& group : comparison.groups) {
     objects.push_back(group_object(comparison, group));
-    for (std::size_t i = 0; i < group.runs.size(); ++i) objects.push_back(run_object(comparison, group, i));
+    for (std::size_t i = 0; i < group.runs.size(); ++i) {
+      Json& object = objects.emplace_back(Json{{"kind", "run"}});
+      for (const auto& [column, value] : run_cells(comparison, group, i)) object[column] = to_json(value);
+      object["seed"] = seed_of(group.runs[i]);
+    }
   }
   return objects.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -7,11 +7,7 @@ std::string escaped(std::string_view text, std::initializer_list<std::pair<char,
   std::string result;
   for (const char letter : text) {
     const auto* const escape = std::ranges::find(escapes, letter, &std::pair<char, std::string_view>::first);
-    if (escape == escapes.end()) {
-      result += letter;
-    } else {
-      result += escape->second;
-    }
+    result += escape == escapes.end() ? std::string_view(&letter, 1) : escape->second;
   }
   return result;
 }

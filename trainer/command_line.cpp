@@ -16,7 +16,6 @@
 #include "core/settings.h"
 #include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
-#include "trainer/list.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -123,13 +122,6 @@ void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>&
   app.set_version_flag("--version", version_line("dragonn-train"), "Print the version")->group(kInspect);
 }
 
-/// Returns the word after the option, if it may be the option's value.
-std::string value_behind(std::span<const char* const> words, const std::string& option) {
-  const auto place = std::ranges::find_if(words, [&](const char* word) { return option == word; });
-  const bool has_value = place != words.end() && place + 1 != words.end() && **(place + 1) != '-';
-  return has_value ? *(place + 1) : "VALUE";
-}
-
 /// Refuses "--epochs=3" or "--epochs" "3" with a hint at --set. @param rest the words that no option took.
 [[noreturn]] void refuse(const CLI::App& app, std::span<const char* const> words, const std::vector<std::string>& rest,
                          const CommandLine& line) {
@@ -150,23 +142,14 @@ std::string value_behind(std::span<const char* const> words, const std::string& 
   if (const auto nearest = nearest_name(name, options)) {
     hint = fmt::format("did you mean {}?", *nearest);
   } else if (const auto meant = likely_key(key.substr(key.rfind('.') + 1))) {
-    const std::string value = equals != std::string::npos ? option->substr(equals + 1) : value_behind(words, *option);
-    hint = fmt::format("use --set {}={}", *meant, value);
+    const auto place = std::ranges::find_if(words, [&](const char* word) { return *option == word; });
+    const bool has_next = place != words.end() && place + 1 != words.end() && **(place + 1) != '-';
+    const std::string next = has_next ? *(place + 1) : "VALUE";
+    hint = fmt::format("use --set {}={}", *meant, equals != std::string::npos ? option->substr(equals + 1) : next);
   } else {
     hint = "see dragonn-train --help";
   }
   throw ConfigError(fmt::format("unknown option {}; {}", name, hint));
-}
-
-/// Returns the page of a package that the command line asks for, if it does (core/program_pages.h); `--generate config`
-/// is that of the keys.
-std::optional<std::string> page_asked_for(const CLI::App& app, int argc, const char* const* argv) {
-  if (argc == 3 && std::string_view(argv[1]) == "--generate" && std::string_view(argv[2]) == "config") {
-    return config_man_page();
-  }
-  return generated_page(app, argc, argv,
-                        {"dragonn-train.toml(5)", "dragonn(1)", "dragonn-bench(1)", "dragonn-compare(1)"},
-                        {{"--set", config_words()}, {"--list", component_kinds()}});
 }
 
 }  // namespace
@@ -204,7 +187,14 @@ std::optional<int> parse_command_line(int argc, const char* const* argv, Command
   declare_inspect(app, line, list, print);
   app.footer(kFooter);
   app.allow_extras();
-  if (const auto page = page_asked_for(app, argc, argv)) {
+  const bool asks_for_keys =
+      argc == 3 && std::string_view(argv[1]) == "--generate" && std::string_view(argv[2]) == "config";
+  const auto page =
+      asks_for_keys ? config_man_page()
+                    : generated_page(app, argc, argv,
+                                     {"dragonn-train.toml(5)", "dragonn(1)", "dragonn-bench(1)", "dragonn-compare(1)"},
+                                     {{"--set", config_words()}, {"--list", component_kinds()}});
+  if (page) {
     fmt::print("{}", *page);
     return 0;
   }

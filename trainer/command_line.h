@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The command line of dragonn-train.
+/// The command line of dragonn-train, and what `--list [KIND] [NAME]` prints: the registered components.
 #pragma once
 
 #include <optional>
@@ -40,5 +40,15 @@ struct CommandLine {
 /// Parses the command line. Returns the exit code if it asked for help or the version, or if CLI11 refused it and
 /// printed why; otherwise nothing. @throws ConfigError for an unknown option, with the one that was likely meant.
 std::optional<int> parse_command_line(int argc, const char* const* argv, CommandLine& line);
+
+/// Returns the words by which `--list` knows kinds of components: "models", "methods", ... Their singulars are known,
+/// too.
+std::vector<std::string> component_kinds();
+
+/// Returns one line for each component, "kind name: summary", by kind, names ascending. With a kind, only its
+/// components; with a name, too, or alone, that component's settings, source and traffic. A config's table stands for
+/// the kinds that it chooses; one that chooses none has its keys listed.
+/// @throws ConfigError for an unknown kind or name, with the nearest one.
+std::string list_components(const std::vector<std::string>& words = {});
 
 }  // namespace dragonn::trainer

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/list.h"
-
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -22,8 +20,9 @@
 #include "layers/network.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "trainer/command_line.h"
+#include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
-#include "trainer/config/methods.h"
 #include "trainer/update/update_scheme.h"
 
 namespace dragonn::trainer {
@@ -187,13 +186,6 @@ KindList all_kinds() {
   return all;
 }
 
-/// Returns the keys of a table, of those whose name no component chooses.
-std::vector<ConfigKey> keys_of(const std::string& table) {
-  std::vector<ConfigKey> keys = config_schema().keys;
-  std::erase_if(keys, [&](const ConfigKey& key) { return table.empty() || key.table != table; });
-  return keys;
-}
-
 std::string list_kind(const Kind& kind) {
   std::size_t width = 0;
   for (const std::string& name : kind.names()) width = std::max(width, name.size());
@@ -266,12 +258,6 @@ std::string list_named(const std::string& name, const KindList& found) {
   return text;
 }
 
-std::string list_keys(const std::string& table, const std::vector<ConfigKey>& keys) {
-  std::string text = fmt::format("Keys of [{}], with their defaults:\n", table);
-  for (const ConfigKey& key : keys) text += list_setting(key.spec, key.describe_type());
-  return text;
-}
-
 /// Refuses a word that is no kind, no table and no component's name.
 [[noreturn]] void refuse(const std::string& word) {
   std::vector<std::string> names;
@@ -307,22 +293,26 @@ std::string list_components(const std::vector<std::string>& words) {
     const std::string& name = words[1];
     if (meant.size() == 1) return list_component(*meant.front(), name);
     if (const KindList found = kinds_with(name, meant); !found.empty()) return list_named(name, found);
-    std::vector<ConfigKey> keys = keys_of(word);
-    if (keys.empty()) refuse(word);
+  } else {
+    if (meant.size() == 1) return list_kind(*meant.front());
+    if (!meant.empty()) return list_kinds(meant);
+    // A component's own table: [compression.dgc].
+    const std::string name = word.substr(word.rfind('.') + 1);
+    if (const KindList found = kinds_with(name, all_kinds()); !found.empty()) return list_named(name, found);
+  }
+  // The keys of a table, of those whose name no component chooses.
+  std::vector<ConfigKey> keys = config_schema().keys;
+  std::erase_if(keys, [&](const ConfigKey& key) { return word.empty() || key.table != word; });
+  if (keys.empty()) refuse(word);
+  if (words.size() > 1) {
     std::vector<std::string> names;
     for (const ConfigKey& key : keys) names.push_back(key.spec.name);
-    std::erase_if(keys, [&](const ConfigKey& key) { return key.spec.name != name; });
-    if (keys.empty()) throw ConfigError("--list: " + unknown_name_message("key of " + word, name, names));
-    return list_keys(word, keys);
+    std::erase_if(keys, [&](const ConfigKey& key) { return key.spec.name != words[1]; });
+    if (keys.empty()) throw ConfigError("--list: " + unknown_name_message("key of " + word, words[1], names));
   }
-  if (meant.size() == 1) return list_kind(*meant.front());
-  if (!meant.empty()) return list_kinds(meant);
-  // A component's own table: [compression.dgc].
-  const std::string name = word.substr(word.rfind('.') + 1);
-  if (const KindList found = kinds_with(name, all_kinds()); !found.empty()) return list_named(name, found);
-  const std::vector<ConfigKey> keys = keys_of(word);
-  if (keys.empty()) refuse(word);
-  return list_keys(word, keys);
+  std::string text = fmt::format("Keys of [{}], with their defaults:\n", word);
+  for (const ConfigKey& key : keys) text += list_setting(key.spec, key.describe_type());
+  return text;
 }
 
 }  // namespace dragonn::trainer

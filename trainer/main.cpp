@@ -20,10 +20,8 @@
 #include "core/log.h"
 #include "core/program.h"
 #include "trainer/command_line.h"
-#include "trainer/config/assemble.h"
+#include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
-#include "trainer/config/methods.h"
-#include "trainer/list.h"
 #include "trainer/run/device_choice.h"
 #include "trainer/run/plan.h"
 #include "trainer/run/run.h"
@@ -90,14 +88,6 @@ Job make_job(const CommandLine& line, RunSpec config) {
   return job;
 }
 
-void print_plan(const RunSpec& config, int world_size) {
-  const DeviceChoice choice = choose_device(config);
-  const auto network = make_network(config, choice.device);
-  auto plan = plan_run(config, network, world_size, choice.device);
-  add_selection(plan, config, network.arena(), world_size, choice.device);
-  fmt::print("device: {}\n{}", choice.describe(), describe(plan, config, world_size));
-}
-
 int run_rank(const CommandLine& line, const Job& job, comm::Communicator& communicator) {
   if (line.evaluate.empty()) return run_training(job, communicator);
   run_evaluation(job, line.evaluate, communicator);
@@ -116,7 +106,13 @@ bool run_for_one(const CommandLine& line, const RunSpec& config, int world_size)
   }
   if (line.print_config != PrintConfig::kNo) fmt::print("{}", to_toml(config));
   if (line.print_config == PrintConfig::kAll) fmt::print("{}", other_settings(config));
-  if (line.dry_run) print_plan(config, world_size);
+  if (line.dry_run) {
+    const DeviceChoice choice = choose_device(config);
+    const auto network = make_network(config, choice.device);
+    auto plan = plan_run(config, network, world_size, choice.device);
+    add_selection(plan, config, network.arena(), world_size, choice.device);
+    fmt::print("device: {}\n{}", choice.describe(), describe(plan, config, world_size));
+  }
   if (!line.export_file.empty()) run_export(config, line.from, line.export_file);
   return is_for_one(line);
 }

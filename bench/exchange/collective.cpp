@@ -13,10 +13,8 @@
 #include <omp.h>
 
 #include "bench/benchmark.h"
-#include "bench/exchange/collective_rows.h"
 #include "bench/exchange/exchange_measure.h"
 #include "bench/options.h"
-#include "bench/ranks.h"
 #include "comm/agreement.h"
 #include "comm/local/local.h"
 #include "compress/sparsifier.h"
@@ -32,11 +30,6 @@ using comm::SparseCollectiveEntry;
 constexpr const char* kDense = "dense";
 constexpr const char* kUnites = "index_union";
 const std::vector<std::string> kAll{"all"};
-
-/// Returns the method whose sparsifier and memory a collective gets: the paper's if one has its name.
-std::string method_of(const std::string& collective) {
-  return collective == "allgather" ? "topk" : collective;
-}
 
 class CollectiveBenchmark final : public Benchmark {
  public:
@@ -117,14 +110,14 @@ class CollectiveBenchmark final : public Benchmark {
                           ->check(CLI::Range(0, 1000000));
     command.add_option("--svg", svg_, "Also draw a figure of seconds against ranks to FILE")->type_name("FILE");
     command.add_option("--title", title_, "Title of the figure");
-    payload_option_ = command.add_flag(
+    CLI::Option* const payload_only = command.add_flag(
         "--payload-only", payload_only_,
         "Simulate clusters that memory would not hold: draw selections as lists without gradients, and send large "
         "payloads as their size alone (needs local ranks and --network)");
     command
         .add_flag("--everything", everything_,
                   "Also report seconds_total, from compensate to settle, and the seconds of each part")
-        ->excludes(payload_option_);
+        ->excludes(payload_only);
   }
 
   Rows run_locally(Progress& progress) {
@@ -161,7 +154,11 @@ class CollectiveBenchmark final : public Benchmark {
     Rows rows;
     run_ranks(/*local_ranks=*/1, timeout_s_, [&](comm::Communicator& communicator) {
       comm::throw_everywhere(communicator, wrong);
-      comm::all_ranks_or_none(communicator, [&] { check_world(communicator.size()); });
+      comm::all_ranks_or_none(communicator, [&] {
+        if (ranks_.empty() || ranks_ == std::vector<int>{communicator.size()}) return;
+        throw ConfigError(fmt::format("--ranks {}: the launcher started {} processes, which are the ranks",
+                                      fmt::join(ranks_, ","), communicator.size()));
+      });
       plan(progress, cases, {communicator.size()});
       const CollectiveRowOptions options = row_options(communicator.backend());
       for (const ExchangeCase& exchange_case : cases) {
@@ -201,12 +198,6 @@ class CollectiveBenchmark final : public Benchmark {
     if (collectives_ != kAll && std::ranges::count(collectives_, kUnites) > 0) {
       throw ConfigError(fmt::format("--payload-only: {} unites all lists on every rank; measure it without", kUnites));
     }
-  }
-
-  void check_world(int size) const {
-    if (ranks_.empty() || ranks_ == std::vector<int>{size}) return;
-    throw ConfigError(fmt::format("--ranks {}: the launcher started {} processes, which are the ranks",
-                                  fmt::join(ranks_, ","), size));
   }
 
   /// Checks the options. An exchange of files begins with an empty memory, and a dump has one outcome.
@@ -272,7 +263,8 @@ class CollectiveBenchmark final : public Benchmark {
 
   /// Makes an exchange as a config of dragonn-train would.
   ExchangeCase make_case(const std::string& collective, double density, const std::string& dense_algorithm) const {
-    std::vector<std::string> overrides{"compression.method=" + method_of(collective),
+    // The paper's method if one has the collective's name: it has the sparsifier and the memory.
+    std::vector<std::string> overrides{"compression.method=" + (collective == "allgather" ? "topk" : collective),
                                        fmt::format("compression.density={}", density), "compression.bucket=model",
                                        "comm.dense_algorithm=" + dense_algorithm};
     if (collective != kDense) {
@@ -320,7 +312,6 @@ class CollectiveBenchmark final : public Benchmark {
     if (warm_up_option_->count() > 0) exchange_case.warm_up = static_cast<std::size_t>(warm_up_);
   }
 
-  CLI::Option* payload_option_ = nullptr;
   CLI::Option* steps_option_ = nullptr;
   CLI::Option* warm_up_option_ = nullptr;
   std::vector<std::string> collectives_ = kAll;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "bench/exchange/collective_rows.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
+
+#include "bench/exchange/exchange_measure.h"
 
 namespace dragonn::bench {
 namespace {
@@ -121,17 +121,15 @@ Rows collective_rows(const CollectiveRowOptions& options, const ExchangeCase& ex
     of_bound = std::max(of_bound, max / expected(record).max_bytes);
   }
   Rows rows;
-  std::optional<Measured> reuse, recompute;
-  if (!reuses.empty()) {
-    const ExchangeRecord record = median(reuses);
-    reuse = {"reuse", reuses.size(), record, expected(record), of_bound};
-    rows.push_back(row_of(options, exchange_case, ranks, *reuse));
-  }
-  if (!recomputes.empty()) {
-    const ExchangeRecord record = median(recomputes);
-    recompute = {"recompute", recomputes.size(), record, expected(record)};
-    rows.push_back(row_of(options, exchange_case, ranks, *recompute));
-  }
+  const auto add = [&](const char* phase, const std::vector<ExchangeRecord>& steps, double bound) {
+    std::optional<Measured> measured;
+    if (steps.empty()) return measured;
+    const ExchangeRecord record = median(steps);
+    measured = {phase, steps.size(), record, expected(record), bound};
+    rows.push_back(row_of(options, exchange_case, ranks, *measured));
+    return measured;
+  };
+  const auto reuse = add("reuse", reuses, of_bound), recompute = add("recompute", recomputes, kUnknown);
   if (!reuse || !recompute) return rows;
   const double share = 1.0 / static_cast<double>(period);
   const auto mean = [&](double rare, double often) { return share * rare + (1 - share) * often; };

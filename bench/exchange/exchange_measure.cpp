@@ -124,8 +124,6 @@ class RankRun {
   /// Collective. Checks the step, and adds the other values. Costs no virtual time.
   virtual void finish(std::uint64_t step, RankValues& values) = 0;
 
-  bool is_sparse() const { return case_.rules.buckets.compress; }
-
   comm::Communicator& communicator_;
   const ExchangeCase& case_;
 
@@ -254,8 +252,9 @@ class PayloadRun final : public RankRun {
     const auto entries = static_cast<double>(
         reduction_.is_dense ? std::accumulate(owned.begin(), owned.end(), std::uint64_t{0}) : reduction_.sum.size());
     values[kSeconds] = values[kSecondsTotal];
-    values[kSelected] = static_cast<double>(is_sparse() ? selected_.size() : case_.numel);
-    values[kGlobal] = !is_sparse() ? static_cast<double>(case_.numel) : entries > 0 ? entries : kUnknown;
+    const bool is_sparse = case_.rules.buckets.compress;
+    values[kSelected] = static_cast<double>(is_sparse ? selected_.size() : case_.numel);
+    values[kGlobal] = !is_sparse ? static_cast<double>(case_.numel) : entries > 0 ? entries : kUnknown;
   }
 
  private:

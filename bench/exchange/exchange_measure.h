@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT
-/// Measures exchanges of a gradient, step by step.
+/// Measures exchanges of a gradient, step by step; and what was measured, as rows beside the formulas and as a figure.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "bench/benchmark.h"
 #include "bench/gradients.h"
 #include "comm/communicator.h"
+#include "comm/network_model.h"
 #include "comm/sparse/sparse_collective.h"
 #include "core/timer.h"
 #include "exchange/gradient_exchange.h"
@@ -82,5 +86,22 @@ struct ExchangeCase {
 /// the gradient exchange throws it.
 std::vector<ExchangeRecord> measure_exchange(comm::Communicator& communicator, const ExchangeCase& exchange_case,
                                              const std::function<void()>& on_step = {});
+
+struct CollectiveRowOptions {
+  std::string backend;
+  std::string network_name;                   ///< "none" without a network
+  std::optional<comm::NetworkModel> network;  ///< network of seconds_formula
+  std::string compute;                        ///< "wall", or on a virtual cluster "zero" or "measured"
+  bool everything = false;                    ///< adds the parts beside the collective
+};
+
+/// Returns a row for an exchange; of a method with phases, one for each phase and one for the mean over a period.
+/// Numbers are medians over the measured steps.
+Rows collective_rows(const CollectiveRowOptions& options, const ExchangeCase& exchange_case, int ranks,
+                     std::span<const ExchangeRecord> records);
+
+/// Returns an SVG file with two logarithmic axes and a line for each collective, algorithm and density. If there are
+/// phases, it is the mean over a period. Thin lines are the formulas.
+std::string scaling_figure(const Rows& rows, const std::string& title);
 
 }  // namespace dragonn::bench

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/exchange/collective_rows.h"
+#include "bench/exchange/exchange_measure.h"
 #include "report/drawing.h"
 
 namespace dragonn::bench {
@@ -23,22 +23,15 @@ struct Line {
   Points measured, formula;
 };
 
-/// Returns the label of a line's rows: "dense ring", "gtopk"; with the density if there are several.
-std::string label_of(const nlohmann::ordered_json& row, bool name_density) {
-  const std::string name = row["collective"];
-  const std::string algorithm = row["algorithm"].is_string() ? row["algorithm"] : "";
-  std::string label = fmt::format("{}{}{}", name, algorithm.empty() ? "" : " ", algorithm);
-  if (name_density) label = fmt::format("{}, density {}", label, row["density"].get<double>());
-  return label;
-}
-
 std::vector<Line> lines_of(const Rows& rows) {
   std::set<double> densities;
   for (const auto& row : rows) densities.insert(row["density"].get<double>());
   std::vector<Line> lines;
   for (const auto& row : rows) {
     if (row["phase"] == "reuse" || row["phase"] == "recompute") continue;
-    const std::string label = label_of(row, densities.size() > 1);
+    std::string label = row["collective"];  // "dense ring", "gtopk"; with the density if there are several
+    if (row["algorithm"].is_string()) label.append(" ").append(row["algorithm"].get<std::string>());
+    if (densities.size() > 1) label += fmt::format(", density {}", row["density"].get<double>());
     auto line = std::ranges::find(lines, label, &Line::label);
     if (line == lines.end()) line = lines.insert(line, Line{label, {}, {}});
     const double ranks = std::log2(row["ranks"].get<double>());

@@ -20,9 +20,9 @@
 #include "library/dragonn.h"
 #include "optim/optimizer.h"
 #include "tests/core/temporary_folder.h"
+#include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
-#include "trainer/config/methods.h"
-#include "trainer/run/step_parts.h"
+#include "trainer/run/generation.h"
 
 namespace dragonn::test {
 namespace {

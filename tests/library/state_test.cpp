@@ -16,7 +16,7 @@
 #include "core/archive.h"
 #include "core/rng.h"
 #include "library/dragonn.h"
-#include "trainer/config/methods.h"
+#include "trainer/config/config.h"
 
 namespace dragonn::test {
 namespace {

@@ -224,7 +224,7 @@ TEST_SUITE("report") {
     auto runs = example.runs();
     runs[2].steps.erase(runs[2].steps.begin());
     const Comparison comparison = compare(std::move(runs));
-    const Curve loss = loss_curve(comparison.groups[1]);
+    const Curve loss = step_curve(comparison.groups[1], &StepPoint::loss);
     REQUIRE(loss.step == std::vector<double>{20});
     CHECK(loss.low[0] == doctest::Approx(2.0 / 3));
     CHECK(loss.high[0] == 1.0);
@@ -243,7 +243,7 @@ TEST_SUITE("report") {
       point.loss = static_cast<double>(i % 2);
       group.runs[0].steps.push_back(point);
     }
-    const Curve curve = loss_curve(group);
+    const Curve curve = step_curve(group, &StepPoint::loss);
     CHECK(curve.step.size() == kMaxPoints);
     CHECK(curve.step[1] == 2.5);
     CHECK(curve.mean[1] == 0.5);

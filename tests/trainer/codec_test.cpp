@@ -17,8 +17,8 @@
 #include "exchange/exchange_plan.h"
 #include "exchange/gradient_exchange.h"
 #include "tests/trainer/quick_run.h"
+#include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
-#include "trainer/config/methods.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -11,7 +11,6 @@
 
 #include "core/error.h"
 #include "trainer/config/config_keys.h"
-#include "trainer/config/methods.h"
 #include "trainer/config/toml_config.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include "core/file.h"
 #include "tests/support/devices.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/config/methods.h"
+#include "trainer/config/config.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/list.h"
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -13,8 +11,9 @@
 
 #include "comm/sparse/exchange_cost.h"
 #include "core/error.h"
+#include "trainer/command_line.h"
+#include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
-#include "trainer/config/methods.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "core/log.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/wav_file.h"
-#include "trainer/config/assemble.h"
+#include "trainer/config/config.h"
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/run.h"
 

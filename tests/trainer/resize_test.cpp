@@ -17,7 +17,7 @@
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/config/methods.h"
+#include "trainer/config/config.h"
 #include "trainer/run/run_position.h"
 
 namespace dragonn::trainer::testing {

@@ -13,7 +13,6 @@
 #include "kernels/nn/elementwise.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/run/generation.h"
-#include "trainer/run/step_parts.h"
 
 namespace dragonn::trainer {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/config/assemble.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,9 +13,9 @@
 #include "core/program.h"
 #include "core/units_text.h"
 #include "layers/graph.h"
+#include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/exchange_config.h"
-#include "trainer/config/methods.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -37,25 +35,6 @@ void check_network(const NetworkConfig& network) {
       name_of(network.model), has_latency ? "gbps" : "latency_us", fmt::join(comm::network_preset_names(), " | "));
 }
 
-void check_train(const TrainConfig& train) {
-  require(train.patience == 0 || train.eval_every_epochs > 0,
-          "train.patience = {} counts evaluations, and train.eval_every_epochs = 0 makes none before the end: expected "
-          "train.eval_every_epochs of at least 1, or train.patience = 0",
-          train.patience);
-}
-
-void check_data(const Config& config) {
-  require(!config.data.entry().needs_path || !config.data.path.empty(),
-          "data.path is missing: the data set {} is read from a folder", config.data.name);
-}
-
-/// Checks the model. Data sets that read files tell their shape only then, unless their format fixes it.
-void check_model(const Config& config) {
-  const data::DatasetEntry& data = config.data.entry();
-  const Shape shape = data.shape(config.data.settings);
-  if (shape.rank() > 0) make_network(config, shape, data.classes);
-}
-
 /// Returns a warning where what a worker does not send is lost.
 std::vector<std::string> lost_entries(const CompressionConfig& compression) {
   const bool drops = compression.selects() && compression.density < 1 && compression.collective.name != "dense";
@@ -68,10 +47,8 @@ std::vector<std::string> lost_entries(const CompressionConfig& compression) {
                   compression.sparsifier.name)};
 }
 
-/// A config with more bytes is some other file.
-constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
-
 RawConfig read_config_file(const std::filesystem::path& path) {
+  constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;  // one with more is some other file
   try {
     return read_toml(read_text_file(path, kMaxConfigBytes), path.string());
   } catch (const DataError& error) {
@@ -111,10 +88,6 @@ void name_plugins(Config& config) {
   }
 }
 
-/// Describes targets, by TargetKind.
-constexpr const char* kTargets[] = {"one class per sample", "one class per time step", "a set of classes per sample",
-                                    "a sequence of classes per sample"};
-
 }  // namespace
 
 std::optional<comm::NetworkModel> NetworkConfig::modelled() const {
@@ -141,11 +114,18 @@ std::vector<std::string> config_warnings(const Config& config) {
 
 RunSpec::RunSpec(Config config) : Config(std::move(config)), rules(exchange_rules(*this)) {
   check_network(network);
-  check_train(train);
+  require(train.patience == 0 || train.eval_every_epochs > 0,
+          "train.patience = {} counts evaluations, and train.eval_every_epochs = 0 makes none before the end: expected "
+          "train.eval_every_epochs of at least 1, or train.patience = 0",
+          train.patience);
   check_comm(*this);
-  check_data(*this);
+  const data::DatasetEntry& dataset = data.entry();
+  require(!dataset.needs_path || !data.path.empty(), "data.path is missing: the data set {} is read from a folder",
+          data.name);
   check_exchange(*this, rules);
-  check_model(*this);
+  // Data sets that read files tell their shape only then, unless their format fixes it.
+  const Shape shape = dataset.shape(data.settings);
+  if (shape.rank() > 0) make_network(*this, shape, dataset.classes);
 }
 
 RunSpec parse_config(const std::string& text, const std::string& name, std::span<const std::string> overrides) {
@@ -185,6 +165,8 @@ data::DatasetSplits load_data(const Config& config) {
 }
 
 layers::Network make_network(const Config& config, const data::Dataset& data, Device device) {
+  constexpr const char* kTargets[] = {"one class per sample", "one class per time step", "a set of classes per sample",
+                                      "a sequence of classes per sample"};  // by TargetKind
   layers::Network network = make_network(config, data.sample_shape(), data.classes(), device);
   const auto target = static_cast<std::size_t>(network.target_kind());
   const auto given = static_cast<std::size_t>(data.target_kind());

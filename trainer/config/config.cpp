@@ -16,7 +16,6 @@
 #include "core/printable.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/exchange_config.h"
-#include "trainer/config/methods.h"
 #include "trainer/config/toml_config.h"
 
 namespace dragonn::trainer {
@@ -82,7 +81,10 @@ class Resolver {
     resolve_codec();
     // Without a selection the collective has no settings that apply; comm.dense_algorithm decides for dense ones.
     if (!config_.compression.selects()) config_.compression.collective.settings = Settings();
-    refuse_the_rest();
+    const std::vector<std::string> tables = valid_tables();
+    for (const RawTable& table : raw_.tables) refuse_unknown_table(table.name, table.origin, tables);
+    const auto left = std::ranges::find(raw_.keys, false, &RawKey::is_taken);
+    if (left != raw_.keys.end()) refuse_key(*left, tables);
     return std::move(config_);
   }
 
@@ -179,7 +181,10 @@ class Resolver {
     fill(compression.sparsifier, method.sparsifier);
     fill(compression.quantizer, method.quantizer);
     fill(compression.collective, method.collective);
-    if (compression.is_dense()) fill_dense_memory();
+    // Dense exchanges leave nothing for a memory, unless values are rounded.
+    const bool rounds = compression.coding().is_lossy();
+    if (compression.is_dense() && !rounds) compression.memory.name = "none";
+    if (compression.is_dense() && rounds) fill(compression.memory, "residual");
     fill(compression.memory, config_.has_momentum() ? method.memory_with_momentum : method.memory);
     if (compression.bucket.is(BucketScope::kAuto)) compression.bucket = method.bucket;
     if (compression.include_vectors == IncludeVectors::kAuto) {
@@ -198,17 +203,6 @@ class Resolver {
     indices = shortens ? kShortIndices : codec::kRawIndices;
   }
 
-  /// Dense exchanges leave nothing for a memory, unless values are rounded.
-  void fill_dense_memory() {
-    CompressionConfig& compression = config_.compression;
-    std::string& memory = compression.memory.name;
-    if (!compression.coding().is_lossy()) {
-      memory = "none";
-    } else if (memory == kAuto) {
-      memory = "residual";
-    }
-  }
-
   std::vector<std::string> valid_tables() const {
     std::vector<std::string> names;
     for (const ConfigKey& key : schema_.keys) {
@@ -222,13 +216,6 @@ class Resolver {
     }
     names.insert(names.end(), parts.begin(), parts.end());
     return names;
-  }
-
-  void refuse_the_rest() {
-    const std::vector<std::string> tables = valid_tables();
-    for (const RawTable& table : raw_.tables) refuse_unknown_table(table.name, table.origin, tables);
-    const auto left = std::ranges::find(raw_.keys, false, &RawKey::is_taken);
-    if (left != raw_.keys.end()) refuse_key(*left, tables);
   }
 
   static void refuse_unknown_table(const std::string& name, const std::string& origin,

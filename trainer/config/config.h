@@ -202,6 +202,14 @@ RunSpec parse_config(const std::string& text, const std::string& name, std::span
 /// as load_config.
 RunSpec default_config(std::span<const std::string> overrides = {});
 
+/// Reads both splits. @throws ConfigError (missing path), DataError.
+data::DatasetSplits load_data(const Config& config);
+/// Returns a network without memory yet. @throws ConfigError if the model does not fit the data.
+layers::Network make_network(const Config& config, const data::Dataset& data, Device device = {});
+layers::Network make_network(const Config& config, const Shape& sample_shape, int classes, Device device = {});
+/// Returns the network of a config. Reads the data only if its samples or classes are not known without it.
+layers::Network make_network(const Config& config, Device device = {});
+
 /// Returns warnings about values that are valid but most likely not intended, one sentence each.
 std::vector<std::string> config_warnings(const Config& config);
 
@@ -221,5 +229,33 @@ std::vector<std::string> config_changes(const Config& before, const Config& afte
 /// Returns 16 hexadecimal digits over every key that can change the numbers of a run. Where data lies, how often is
 /// logged and saved, how many workers on which backend (a run reports those apart) and max_steps are left out.
 std::string config_hash(const Config& config);
+
+/// A preset of `compression.method`: the sparsifier or quantizer, collective, memory and bucket of a paper. Keys that
+/// the config sets override it.
+struct Method {
+  std::string name;
+  std::string summary;
+  std::string sparsifier;
+  std::string collective = "allgather";
+  std::string memory = "residual";
+  /// The memory if the optimizer has momentum, instead of `memory`: one that takes the momentum over.
+  std::string memory_with_momentum = "residual";
+  std::string quantizer = "none";
+  BucketScope bucket = BucketScope::kTensor;
+
+  bool is_dense() const { return sparsifier == "none" && quantizer == "none"; }
+};
+
+/// Returns the preset of that name. A registered sparsifier or quantizer without a preset of its own is a method too:
+/// with the collective allgather and the memory residual (none for an unbiased quantizer). @throws ConfigError listing
+/// the valid names.
+Method find_method(const std::string& name);
+
+/// Returns the names of all methods, ascending.
+std::vector<std::string> method_names();
+
+/// Loads a plug-in (core/plugins.h), whose sparsifiers and quantizers are methods, too. @throws ConfigError, also if
+/// one has the name of another method.
+void load_plugin_methods(const std::filesystem::path& file, const std::string& named_by);
 
 }  // namespace dragonn::trainer

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "comm/network_model.h"
-#include "trainer/config/methods.h"
+#include "trainer/config/config.h"
 
 namespace dragonn::trainer {
 namespace {

@@ -85,27 +85,9 @@ constexpr const char* kFoot = R"(.SH SEE ALSO
 \fBdragonn\-train\fR(1)
 )";
 
-std::string man_key(const ConfigKey& key) {
-  return fmt::format(".TP\n\\fB{}\\fR\n{}\n", roff(key.spec.name), roff(meaning(key)));
-}
-
-std::string heading(const std::string& text) {
-  return fmt::format(".SS \"{}\"\n", roff(text));
-}
-
-void add_words(const ConfigKey& key, std::set<std::string>& words) {
-  const std::string path = key.path();
-  words.insert(path + "=");
-  for (const std::string& choice : key.spec.choices) words.insert(fmt::format("{}={}", path, choice));
-  if (!std::holds_alternative<bool>(key.spec.default_value)) return;
-  for (const char* value : {"true", "false"}) words.insert(fmt::format("{}={}", path, value));
-}
-
-/// The one setting of a data set that changes no number.
-constexpr const char* kThreadsOfData = "data.decode_threads";
-
 /// Returns every key that can change the numbers of a run, with its value.
 std::vector<std::pair<std::string, std::string>> result_keys(const Config& config) {
+  constexpr const char* kThreadsOfData = "data.decode_threads";  // the one setting of a data set that changes none
   std::vector<std::pair<std::string, std::string>> keys;
   for (const ConfigKey& key : keys_of(config)) {
     if (key.role != KeyRole::kResult || key.path() == kThreadsOfData) continue;
@@ -151,16 +133,20 @@ std::string config_man_page() {
       ".\\\" Generated from the program's declared keys.\n"
       ".TH DRAGONN\\-TRAIN.TOML 5 \"\" \"dragonn {}\" \"File Formats\"\n{}",
       roff(version()), kHead);
+  const auto add_heading = [&](const std::string& words) { text += fmt::format(".SS \"{}\"\n", roff(words)); };
+  const auto add_key = [&](const ConfigKey& key) {
+    text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", roff(key.spec.name), roff(meaning(key)));
+  };
   std::string table = "none yet";
   for (const ConfigKey& key : schema.keys) {
-    if (key.table != table) text += heading(key.table.empty() ? "Above all tables" : fmt::format("[{}]", key.table));
+    if (key.table != table) add_heading(key.table.empty() ? "Above all tables" : fmt::format("[{}]", key.table));
     table = key.table;
-    text += man_key(key);
+    add_key(key);
   }
   text += ".SH SETTINGS OF COMPONENTS\n";
   for_each_component(schema, [&](const ComponentSlot& slot, const std::string& name, const auto& keys) {
-    text += heading(fmt::format("[{}] with {} = {}", slot.table_of(name), slot.key, name));
-    for (const ConfigKey& key : keys) text += man_key(key);
+    add_heading(fmt::format("[{}] with {} = {}", slot.table_of(name), slot.key, name));
+    std::ranges::for_each(keys, add_key);
   });
   return text + kFoot;
 }
@@ -168,10 +154,14 @@ std::string config_man_page() {
 std::vector<std::string> config_words() {
   const ConfigSchema schema = config_schema();
   std::set<std::string> words;
-  for (const ConfigKey& key : schema.keys) add_words(key, words);
-  for_each_component(schema, [&](const auto&, const auto&, const auto& keys) {
-    for (const ConfigKey& key : keys) add_words(key, words);
-  });
+  const auto add = [&](const ConfigKey& key) {
+    const std::string path = key.path();
+    words.insert(path + "=");
+    for (const std::string& choice : key.spec.choices) words.insert(fmt::format("{}={}", path, choice));
+    if (std::holds_alternative<bool>(key.spec.default_value)) words.insert({path + "=true", path + "=false"});
+  };
+  std::ranges::for_each(schema.keys, add);
+  for_each_component(schema, [&](const auto&, const auto&, const auto& keys) { std::ranges::for_each(keys, add); });
   return {words.begin(), words.end()};
 }
 

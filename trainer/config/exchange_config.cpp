@@ -75,21 +75,6 @@ void check_accumulator(const Config& config) {
           "expected none | local | local_sqrt_workers");
 }
 
-std::size_t bytes_of(double mebibytes) {
-  return static_cast<std::size_t>(mebibytes * (1 << 20));
-}
-
-exchange::BucketRules bucket_rules(const CompressionConfig& compression) {
-  using Grouping = exchange::BucketRules::Grouping;
-  return {.grouping = compression.bucket.number                    ? Grouping::kBytes
-                      : compression.bucket.is(BucketScope::kModel) ? Grouping::kModel
-                                                                   : Grouping::kTensor,
-          .bytes = bytes_of(compression.bucket.number.value_or(0)),
-          .compress = !compression.is_dense(),
-          .include_vectors = compression.include_vectors == IncludeVectors::kYes,
-          .minimum_size = static_cast<std::size_t>(compression.select_tensors.number.value_or(0))};
-}
-
 /// Returns whether a key decides how gradients are exchanged between processes.
 bool belongs_to_exchange(const std::string& table, const std::string& name) {
   if (table.empty()) return name == "seed";
@@ -156,7 +141,15 @@ bool Config::has_momentum() const {
 exchange::ExchangeRules exchange_rules(const Config& config) {
   const CompressionConfig& compression = config.compression;
   exchange::ExchangeRules rules;
-  rules.buckets = bucket_rules(compression);
+  using Grouping = exchange::BucketRules::Grouping;
+  const auto bytes_of = [](double mebibytes) { return static_cast<std::size_t>(mebibytes * (1 << 20)); };
+  rules.buckets = {.grouping = compression.bucket.number                    ? Grouping::kBytes
+                               : compression.bucket.is(BucketScope::kModel) ? Grouping::kModel
+                                                                            : Grouping::kTensor,
+                   .bytes = bytes_of(compression.bucket.number.value_or(0)),
+                   .compress = !compression.is_dense(),
+                   .include_vectors = compression.include_vectors == IncludeVectors::kYes,
+                   .minimum_size = static_cast<std::size_t>(compression.select_tensors.number.value_or(0))};
   rules.fusion = {.bytes = bytes_of(compression.fusion_mib), .overlaps = compression.overlap};
   rules.sparsifier = compression.sparsifier;
   rules.quantizer = compression.quantizer;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/config/methods.h"
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -12,6 +10,7 @@
 #include "core/plugins.h"
 #include "core/registry.h"
 #include "exchange/bucket_form.h"
+#include "trainer/config/config.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -26,29 +25,15 @@ const std::vector<Method>& presets() {
        "momentum_correction"},
       {"index_union", "top-k, summed over all workers at every index that any of them selected", "topk", "index_union"},
       {"dsa", "top-k, summed region by region (SparCML, SC 2019)", "topk", "dsa"},
-      {.name = "gtopk",
-       .summary = "top-k of all workers, merged in a tree (gTop-k, ICDCS 2019)",
-       .sparsifier = "topk",
-       .collective = "gtopk",
-       .bucket = BucketScope::kModel},
-      {.name = "oktopk",
-       .summary = "reused thresholds and an allreduce of O(k) words (Ok-Topk, PPoPP 2022)",
-       .sparsifier = "oktopk",
-       .collective = "oktopk",
-       .bucket = BucketScope::kModel},
-      {.name = "exdyna",
-       .summary = "partitioned search with a fed-back threshold (ExDyna, 2024)",
-       .sparsifier = "exdyna",
-       .collective = "exdyna",
-       .bucket = BucketScope::kModel},
+      {"gtopk", "top-k of all workers, merged in a tree (gTop-k, ICDCS 2019)", "topk", "gtopk", "residual", "residual",
+       "none", BucketScope::kModel},
+      {"oktopk", "reused thresholds and an allreduce of O(k) words (Ok-Topk, PPoPP 2022)", "oktopk", "oktopk",
+       "residual", "residual", "none", BucketScope::kModel},
+      {"exdyna", "partitioned search with a fed-back threshold (ExDyna, 2024)", "exdyna", "exdyna", "residual",
+       "residual", "none", BucketScope::kModel},
       {"cltk", "the top-k of a cyclic leader, used by all workers (ScaleCom, NeurIPS 2020)", "cltk", "cltk"},
   };
   return table;
-}
-
-Method quantizer_method(const codec::QuantizerEntry& entry) {
-  const std::string memory = entry.unbiased ? "none" : "residual";
-  return {entry.name, entry.summary, "none", exchange::kCodeCollective, memory, memory, entry.name};
 }
 
 /// Refuses the components of plug-ins that another method of their name hides. @param others also names methods.
@@ -69,7 +54,11 @@ Method find_method(const std::string& name) {
   if (preset != presets().end()) return *preset;
   const auto& sparsifiers = Registry<compress::SparsifierEntry>::instance();
   const auto& quantizers = Registry<codec::QuantizerEntry>::instance();
-  if (quantizers.contains(name)) return quantizer_method(quantizers.at(name));
+  if (quantizers.contains(name)) {
+    const codec::QuantizerEntry& entry = quantizers.at(name);
+    const std::string memory = entry.unbiased ? "none" : "residual";
+    return {name, entry.summary, "none", exchange::kCodeCollective, memory, memory, name};
+  }
   if (!sparsifiers.contains(name)) throw ConfigError(unknown_name_message("method", name, method_names()));
   return {name, sparsifiers.at(name).summary, name};
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <sstream>
-#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -58,27 +58,13 @@ std::string one_line(const toml::node& node) {
   return text;
 }
 
-/// A key that was called something else in earlier versions. Its old name still works; the log says what it is now.
-struct RenamedKey {
-  const char* old_path;
-  const char* name;
-};
-constexpr RenamedKey kRenamedKeys[] = {{"compression.dragonn.memory", "slots"}, {"compression.qsgd.bucket", "group"}};
-
-/// Gives a key that stands under its old name the new one.
+/// Gives a key that stands under its name of earlier versions the new one; the log says what it is now.
 void take_new_name(RawKey& key) {
-  const std::string path = key.path();
-  const auto renamed = std::ranges::find(kRenamedKeys, path, &RenamedKey::old_path);
-  if (renamed == std::end(kRenamedKeys)) return;
-  key.old_path = path;
-  key.name = renamed->name;
-}
-
-void refuse_both_names(const RawConfig& raw) {
-  for (const RawKey& key : raw.keys) {
-    if (key.old_path.empty() || std::ranges::count(raw.keys, key.path(), &RawKey::path) == 1) continue;
-    throw ConfigError(fmt::format("{}: {} is called {} now, which is set as well: expected one of them", key.origin,
-                                  key.old_path, key.path()));
+  for (const auto& [old_path, name] :
+       {std::pair("compression.dragonn.memory", "slots"), std::pair("compression.qsgd.bucket", "group")}) {
+    if (key.path() != old_path) continue;
+    key.old_path = old_path;
+    key.name = name;
   }
 }
 
@@ -141,7 +127,11 @@ RawConfig read_toml(const std::string& text, const std::string& name) {
   } catch (const toml::parse_error& error) {
     throw ConfigError(fmt::format("{}: {}", position(name, error.source()), excerpt(error.description(), 300)));
   }
-  refuse_both_names(raw);
+  for (const RawKey& key : raw.keys) {
+    if (key.old_path.empty() || std::ranges::count(raw.keys, key.path(), &RawKey::path) == 1) continue;
+    throw ConfigError(fmt::format("{}: {} is called {} now, which is set as well: expected one of them", key.origin,
+                                  key.old_path, key.path()));
+  }
   return raw;
 }
 
@@ -153,13 +143,13 @@ void apply_override(RawConfig& raw, const std::string& assignment) {
     throw ConfigError(fmt::format("{}: expected key=value, for instance train.epochs=5", origin));
   }
   const std::size_t dot = path.rfind('.');
-  RawKey key;
-  key.table = dot == std::string::npos ? "" : path.substr(0, dot);
-  key.name = dot == std::string::npos ? path : path.substr(dot + 1);
-  key.origin = origin;
-  key.is_override = true;
-  key.text = assignment.substr(equals + 1);
-  key.value = override_value(key.text);
+  const std::string text = assignment.substr(equals + 1);
+  RawKey key{.table = dot == std::string::npos ? "" : path.substr(0, dot),
+             .name = dot == std::string::npos ? path : path.substr(dot + 1),
+             .value = override_value(text),
+             .origin = origin,
+             .is_override = true,
+             .text = text};
   take_new_name(key);
   const auto earlier = std::ranges::find(raw.keys, key.path(), &RawKey::path);
   if (earlier == raw.keys.end()) {

@@ -124,19 +124,16 @@ std::optional<double> break_even_gbps(double gbps, bool upwards, const Differenc
   return far;
 }
 
-struct DenseExchange {
-  std::string algorithm;
-  Stages stages;
-};
+using DenseExchange = std::pair<std::string, Stages>;  // the algorithm, and its stages
 
 /// Returns the time and the algorithm of the fastest dense exchange: the first one, unless a later one is clearly
 /// faster.
 std::pair<double, std::string> fastest(std::span<const DenseExchange> exchanges, const comm::NetworkModel& network,
                                        std::optional<double> backward_seconds) {
   std::pair<double, std::string> best;
-  for (const DenseExchange& exchange : exchanges) {
-    const double seconds = exposed_seconds(exchange.stages, network, backward_seconds);
-    if (best.second.empty() || seconds < kClearly * best.first) best = {seconds, exchange.algorithm};
+  for (const auto& [algorithm, stages] : exchanges) {
+    const double seconds = exposed_seconds(stages, network, backward_seconds);
+    if (best.second.empty() || seconds < kClearly * best.first) best = {seconds, algorithm};
   }
   return best;
 }
@@ -187,10 +184,10 @@ StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& n
   const Way& own = all.front();
   const auto beside = own.overlaps() ? backward_seconds : std::nullopt;
   std::vector<DenseExchange> dense;
-  for (const std::string& algorithm : dense_algorithms(question)) dense.push_back({algorithm, steps.dense(algorithm)});
+  for (const std::string& algorithm : dense_algorithms(question)) dense.emplace_back(algorithm, steps.dense(algorithm));
   const auto [dense_seconds, algorithm] = fastest(dense, network, backward_seconds);
   StepAdvice advice{.dense_seconds = dense_seconds,
-                    .dense_setting = algorithm == dense.front().algorithm ? "" : dense_setting(algorithm),
+                    .dense_setting = algorithm == dense.front().first ? "" : dense_setting(algorithm),
                     .ring_seconds = exposed_seconds(steps.dense("ring"), network, backward_seconds),
                     .sparse_seconds = exposed_seconds(steps.of(own), network, beside),
                     .dense_overlaps = backward_seconds.has_value(),
@@ -201,8 +198,7 @@ StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& n
   });
   // If everything is left dense, break-even is that of compressing everything.
   Way compared = own;
-  if (std::ranges::all_of(own.forms,
-                          [](exchange::ExchangeForm form) { return form == exchange::ExchangeForm::kDense; })) {
+  if (std::ranges::count(own.forms, exchange::ExchangeForm::kDense) == std::ssize(own.forms)) {
     for (std::size_t i = 0; i < own.forms.size(); ++i)
       compared.forms[i] = exchange::form_of(own.rules, own.buckets[i], costs.density);
   }

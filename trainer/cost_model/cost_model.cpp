@@ -11,12 +11,6 @@
 namespace dragonn::trainer {
 namespace {
 
-/// Returns the last tensor of "fc.weight..conv1.weight".
-std::string last_tensor(const std::string& bucket) {
-  const std::size_t dots = bucket.rfind("..");
-  return dots == std::string::npos ? bucket : bucket.substr(dots + 2);
-}
-
 /// Returns the share of all operations that backward has done when it has passed the layer of this tensor.
 double share_behind(std::span<const layers::LayerSummary> layers, const std::string& tensor) {
   double all = 0, behind = 0;
@@ -29,12 +23,6 @@ double share_behind(std::span<const layers::LayerSummary> layers, const std::str
   return found && all > 0 ? behind / all : 1;
 }
 
-/// Returns whether two densities are the same up to printing and the order of computing.
-bool same_density(double a, double b) {
-  constexpr double kTolerance = 1e-9;
-  return std::abs(a - b) <= kTolerance * std::max(a, b);
-}
-
 /// Drops the rows without the property, unless no row has it.
 template <class Property>
 void prefer(std::vector<ProfileRow>& rows, Property property) {
@@ -43,12 +31,8 @@ void prefer(std::vector<ProfileRow>& rows, Property property) {
 
 enum class Choice { kDense, kSparse, kEachItsOwn };
 
-bool is_cheaper_sparse(const TensorCost& tensor) {
-  return tensor.sparsified_seconds() < tensor.full_seconds;
-}
-
 bool is_sparse(const TensorCost& tensor, Choice choice) {
-  return choice == Choice::kEachItsOwn ? is_cheaper_sparse(tensor) : choice == Choice::kSparse;
+  return choice == Choice::kEachItsOwn ? tensor.sparsified_seconds() < tensor.full_seconds : choice == Choice::kSparse;
 }
 
 /// Returns the time of a group whose tensors take the form of `choice`.
@@ -82,7 +66,9 @@ std::vector<double> ready_shares(std::span<const layers::LayerSummary> layers,
   std::vector<double> shares;
   double latest = 0;
   for (const exchange::Bucket& bucket : buckets) {
-    latest = std::max(latest, share_behind(layers, last_tensor(bucket.name)));
+    const std::size_t dots = bucket.name.rfind("..");  // "fc.weight..conv1.weight": the last tensor counts
+    const std::string last = dots == std::string::npos ? bucket.name : bucket.name.substr(dots + 2);
+    latest = std::max(latest, share_behind(layers, last));
     shares.push_back(latest);
   }
   return shares;
@@ -109,10 +95,12 @@ std::string overlap_obstacle(const Config& config, const ParameterArena& arena,
 }
 
 std::vector<ProfileRow> rows_of(const Profile& profile, const ProfileKey& key) {
+  constexpr double kTolerance = 1e-9;  // of densities, for printing and the order of computing
   std::vector<ProfileRow> rows;
   std::ranges::copy_if(profile.rows, std::back_inserter(rows), [&](const ProfileRow& row) {
+    const double a = row.key.density, b = key.density;
     return row.key.device == key.device && row.key.sparsifier == key.sparsifier && row.key.ranks == key.ranks &&
-           same_density(row.key.density, key.density);
+           std::abs(a - b) <= kTolerance * std::max(a, b);
   });
   prefer(rows, [&](const ProfileRow& row) { return row.key.memory == key.memory; });
   prefer(rows, [&](const ProfileRow& row) { return row.key.decode == key.decode; });

@@ -18,18 +18,6 @@ constexpr double kGainOfChange = 0.01, kGainOfOtherResults = 0.02;
 /// The code of indices that is proposed.
 constexpr const char* kShortIndices = "smallest";
 
-std::size_t total_bytes(std::span<const exchange::Bucket> buckets) {
-  std::size_t bytes = 0;
-  for (const exchange::Bucket& bucket : buckets) bytes += bucket.size * sizeof(float);
-  return bytes;
-}
-
-bool same_slices(std::span<const exchange::Bucket> a, std::span<const exchange::Bucket> b) {
-  return std::ranges::equal(a, b, [](const exchange::Bucket& x, const exchange::Bucket& y) {
-    return x.size == y.size && x.sparse == y.sparse;
-  });
-}
-
 class Ways {
  public:
   Ways(const SelectionQuestion& question, const comm::NetworkModel& network, const DensityCosts& costs,
@@ -108,7 +96,10 @@ class Ways {
         other.rules.buckets.grouping = grouping;
         other.rules.buckets.include_vectors = vectors;
         other.buckets = exchange::make_buckets(arena, other.rules.buckets);
-        if (same_slices(other.buckets, way.buckets)) continue;
+        const auto is_same = [](const exchange::Bucket& a, const exchange::Bucket& b) {
+          return a.size == b.size && a.sparse == b.sparse;
+        };
+        if (std::ranges::equal(other.buckets, way.buckets, is_same)) continue;
         other.ready = ready_shares(question_.layers, other.buckets);
         if (grouping != rules.grouping)
           other.change(kGainOfOtherResults,
@@ -127,7 +118,9 @@ class Ways {
   std::vector<Way> wider_fusion(const Way& way) const {
     constexpr double kDefaultMib = 25, kMib = 1 << 20;
     Way other = way;
-    const double mebibytes = std::max(kDefaultMib, std::ceil(static_cast<double>(total_bytes(way.buckets)) / kMib));
+    double bytes = 0;
+    for (const exchange::Bucket& bucket : way.buckets) bytes += static_cast<double>(bucket.size * sizeof(float));
+    const double mebibytes = std::max(kDefaultMib, std::ceil(bytes / kMib));
     other.rules.fusion.bytes = static_cast<std::size_t>(mebibytes * kMib);
     if (exchange::exchange_groups(other.rules, way.buckets) == exchange::exchange_groups(way.rules, way.buckets))
       return {};

@@ -49,27 +49,22 @@ ProfileKey profile_key(const SelectionQuestion& question, double density) {
   return profiled_exchange(question, density).key(static_cast<int>(question.config.comm.threads_per_worker));
 }
 
-/// Returns texts like "topk at density 0.01 for 4 ranks", each once.
-std::vector<std::string> contents(const Profile& profile) {
-  std::vector<std::string> texts;
-  for (const ProfileRow& row : profile.rows) {
-    const ProfileKey& key = row.key;
-    std::string text =
-        fmt::format("{} at density {} for {} ranks on {}", key.sparsifier, key.density, key.ranks, key.device);
-    if (!std::ranges::count(texts, text)) texts.push_back(std::move(text));
-  }
-  return texts;
-}
-
 [[noreturn]] void refuse_profile(const SelectionQuestion& question, const Profile& profile,
                                  const std::vector<double>& missing) {
   const ProfileKey key = profile_key(question, missing.front());
+  std::vector<std::string> contents;  // "topk at density 0.01 for 4 ranks on cpu", each once
+  for (const ProfileRow& row : profile.rows) {
+    const ProfileKey& has = row.key;
+    std::string text =
+        fmt::format("{} at density {} for {} ranks on {}", has.sparsifier, has.density, has.ranks, has.device);
+    if (!std::ranges::count(contents, text)) contents.push_back(std::move(text));
+  }
   throw ConfigError(fmt::format(
       "compression.profile = \"{0}\": no rows of sparsifier '{1}', density {2}, {3} ranks, device {6}; it has {4}; "
       "measure them "
       "with: dragonn-bench profile --sparsifier {1} --memory {5} --density {2} --ranks {3} --device {6} --json FILE",
       question.config.compression.profile, key.sparsifier, fmt::join(missing, ","), key.ranks,
-      profile.rows.empty() ? "none" : fmt::format("{}", fmt::join(contents(profile), ", ")), key.memory, key.device));
+      profile.rows.empty() ? "none" : fmt::format("{}", fmt::join(contents, ", ")), key.memory, key.device));
 }
 
 /// Returns the sizes of the smallest and the largest bucket that may be sparsified.

@@ -51,14 +51,6 @@ std::string integer_field(std::uint64_t number, std::uint64_t value) {
   return key(number, kVarint) + varint(value);
 }
 
-std::string double_field(std::uint64_t number, double value) {
-  return key(number, kFixed64) + bytes_of(value);
-}
-
-std::string float_field(std::uint64_t number, float value) {
-  return key(number, kFixed32) + bytes_of(value);
-}
-
 /// Returns a field of text, bytes or a message.
 std::string field(std::uint64_t number, std::string_view content) {
   return key(number, kLengthDelimited) + varint(content.size()) + std::string(content);
@@ -90,14 +82,6 @@ std::string axis(std::size_t size) {
   return field(kShapeAxis, integer_field(kAxisSize, size));
 }
 
-/// Returns the seconds in a file's name; 0 if it has none.
-std::int64_t seconds_in_name(const std::filesystem::path& path) {
-  const std::string name = path.filename().string();
-  std::int64_t seconds = 0;
-  std::from_chars(name.data() + std::min(kNamePrefix.size(), name.size()), name.data() + name.size(), seconds);
-  return seconds;
-}
-
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -106,16 +90,14 @@ double seconds_since_1970() {
 std::filesystem::path new_path(const std::filesystem::path& folder) {
   auto seconds = static_cast<std::int64_t>(seconds_since_1970());
   for (const std::filesystem::path& earlier : event_files(folder)) {
-    seconds = std::max(seconds, seconds_in_name(earlier) + 1);
+    const std::string name = earlier.filename().string();
+    std::int64_t named = 0;
+    std::from_chars(name.data() + kNamePrefix.size(), name.data() + name.size(), named);
+    seconds = std::max(seconds, named + 1);
   }
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "unknown");
   return folder / fmt::format("{}{:010}.{}.{}", kNamePrefix, seconds, host.data(), ::getpid());
-}
-
-/// Returns the decimal logarithm of the smallest number with this biased exponent.
-double logarithm(std::size_t exponent) {
-  return (static_cast<double>(exponent) - 127) * std::numbers::ln2 / std::numbers::ln10;
 }
 
 }  // namespace
@@ -143,6 +125,9 @@ std::vector<HistogramBar> MagnitudeCounts::bars_of_logarithms() const {
   std::size_t first = 1, end = kExponents - 1;
   while (first < end && counts_[first] == 0) ++first;
   while (end > first && counts_[end - 1] == 0) --end;
+  const auto logarithm = [](std::size_t exponent) {  // of the smallest number with this biased exponent
+    return (static_cast<double>(exponent) - 127) * std::numbers::ln2 / std::numbers::ln10;
+  };
   std::vector<HistogramBar> bars;
   for (std::size_t exponent = first; exponent < end; ++exponent) {
     bars.push_back({logarithm(exponent), logarithm(exponent + 1), static_cast<double>(counts_[exponent])});
@@ -160,8 +145,8 @@ EventFile::EventFile(const std::filesystem::path& folder, std::uint64_t first_st
 void EventFile::write_scalars(std::uint64_t step, std::span<const Scalar> scalars) {
   std::string values;
   for (const Scalar& scalar : scalars) {
-    values += field(kSummaryValue,
-                    field(kValueTag, scalar.tag) + float_field(kValueSimple, static_cast<float>(scalar.value)));
+    const std::string number = key(kValueSimple, kFixed32) + bytes_of(static_cast<float>(scalar.value));
+    values += field(kSummaryValue, field(kValueTag, scalar.tag) + number);
   }
   write_event(step, field(kSummary, values));
 }
@@ -183,8 +168,8 @@ void EventFile::write_histogram(std::uint64_t step, std::string_view tag, std::s
 }
 
 void EventFile::write_event(std::uint64_t step, std::string_view content) {
-  const std::string head = double_field(kWallTime, seconds_since_1970()) + integer_field(kStep, step);
-  append_flushed(file_, path_, framed(head + std::string(content)));
+  const std::string time = key(kWallTime, kFixed64) + bytes_of(seconds_since_1970());
+  append_flushed(file_, path_, framed(time + integer_field(kStep, step) + std::string(content)));
 }
 
 void append_flushed(std::ofstream& file, const std::filesystem::path& path, std::string_view bytes) {

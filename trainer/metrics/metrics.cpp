@@ -145,12 +145,6 @@ std::vector<Scalar> scalars_of(const std::string& group, const Json& line) {
   return scalars;
 }
 
-/// Returns the step of a line; 0 if it states none.
-double step_of(const nlohmann::json& line) {
-  const auto step = line.find("step");
-  return step != line.end() && step->is_number() ? step->get<double>() : 0.0;
-}
-
 }  // namespace
 
 bool is_better(const EvalRecord& a, const EvalRecord& b) {
@@ -200,7 +194,9 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::uint64_t la
       const auto line =
           nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                                 text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, /*allow_exceptions=*/false);
-      if (line.is_object() && step_of(line) <= static_cast<double>(last_step))
+      const auto step = line.find("step");
+      const bool has_step = line.is_object() && step != line.end() && step->is_number();
+      if (line.is_object() && (!has_step || step->get<double>() <= static_cast<double>(last_step)))
         kept.append(text, begin, end - begin + 1);
       begin = end + 1;
     }

@@ -13,7 +13,7 @@
 namespace dragonn::trainer {
 namespace {
 
-enum Sum : std::size_t { kLoss, kCount, kFirst };  // those from kFirst on depend on the kind of data
+constexpr std::size_t kLoss = 0, kCount = 1, kFirst = 2;  // those from kFirst on depend on the kind of data
 // Result for one class per sample:
 constexpr std::size_t kCorrect = kFirst;
 // Results for sequences of classes:
@@ -21,11 +21,6 @@ constexpr std::size_t kCharacterErrors = kFirst, kCharacters = kFirst + 1, kWord
                       kWords = kFirst + 3;
 // Results for questions:
 constexpr std::size_t kExactMatches = kFirst, kF1 = kFirst + 1, kQuestions = kFirst + 2;
-
-/// Returns errors per unit. If there is no unit, every error counts as one.
-double rate(double errors, double units) {
-  return errors / std::max(units, 1.0);
-}
 
 }  // namespace
 
@@ -146,14 +141,6 @@ void QualitySums::finish_question() {
   question_.reset();
 }
 
-double QualitySums::loss() const {
-  return sums_[kLoss] / std::max(sums_[kCount], 1.0);
-}
-
-std::uint64_t QualitySums::count() const {
-  return static_cast<std::uint64_t>(sums_[kCount]);
-}
-
 std::vector<Quality> QualitySums::qualities() const {
   const double count = std::max(sums_[kCount], 1.0);
   switch (dataset_.target_kind()) {
@@ -172,9 +159,9 @@ std::vector<Quality> QualitySums::qualities() const {
       }
       return result;
     }
-    case TargetKind::kClassSequence:
-      return {{"character_error_rate", rate(sums_[kCharacterErrors], sums_[kCharacters])},
-              {"word_error_rate", rate(sums_[kWordErrors], sums_[kWords])}};
+    case TargetKind::kClassSequence:  // if there is no unit, every error counts as one
+      return {{"character_error_rate", sums_[kCharacterErrors] / std::max(sums_[kCharacters], 1.0)},
+              {"word_error_rate", sums_[kWordErrors] / std::max(sums_[kWords], 1.0)}};
   }
   return {};
 }

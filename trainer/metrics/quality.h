@@ -2,6 +2,7 @@
 /// Quality: the performance of a network on a split, in the metrics that are usual for its kind of data.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -61,8 +62,8 @@ class QualitySums {
   }
 
   /// Returns the mean loss over samples, or over the time steps that have a label.
-  double loss() const;
-  std::uint64_t count() const;
+  double loss() const { return sums_[0] / std::max(sums_[1], 1.0); }
+  std::uint64_t count() const { return static_cast<std::uint64_t>(sums_[1]); }
   /// Returns the metrics. The first one decides which evaluation is best.
   std::vector<Quality> qualities() const;
 

@@ -52,27 +52,9 @@ Json to_json(const ByteRange& range) {
   return {{"low", range.low}, {"expected", range.expected}, {"high", range.high}};
 }
 
-Json to_json(const ByteForecast& forecast) {
-  Json json = to_json(forecast.settled);
-  if (forecast.first_steps == 0) return json;
-  json["first_steps"] = to_json(forecast.first);
-  json["first_steps"]["steps"] = forecast.first_steps;
-  return json;
-}
-
 double bytes_per_step(const Summary& summary) {
   const double steps = static_cast<double>(std::max<std::uint64_t>(summary.steps, 1));
   return summary.bytes_sent_total / summary.world_size / steps;
-}
-
-/// Returns "1.7x less than dense"; empty if there is nothing to compare with.
-std::string against_dense(const Summary& summary, const RunOutcome& outcome) {
-  const double bytes = bytes_per_step(summary);
-  if (outcome.is_dense || bytes <= 0 || outcome.dense_bytes <= 0) return "";
-  const double ratio = outcome.dense_bytes / bytes;
-  const bool is_less = ratio >= 1;
-  const double times = is_less ? ratio : 1 / ratio;
-  return fmt::format("{:.{}f}x {} than dense", times, times < 10 ? 1 : 0, is_less ? "less" : "more");
 }
 
 std::string headline(const Summary& summary, const RunOutcome& outcome) {
@@ -80,9 +62,11 @@ std::string headline(const Summary& summary, const RunOutcome& outcome) {
       fmt::format("Finished in {}{}:", elapsed_text(summary.seconds_total), summary.network ? " of virtual time" : "");
   if (summary.final_eval) text += fmt::format(" {},", describe(summary.final_eval->qualities.front()));
   if (summary.world_size == 1) return text + " one worker, nothing exchanged";
-  text += fmt::format(" {}/step", bytes_text(bytes_per_step(summary)));
-  const std::string comparison = against_dense(summary, outcome);
-  return comparison.empty() ? text : fmt::format("{} ({})", text, comparison);
+  const double bytes = bytes_per_step(summary);
+  text += fmt::format(" {}/step", bytes_text(bytes));
+  if (outcome.is_dense || bytes <= 0 || outcome.dense_bytes <= 0) return text;
+  const double ratio = outcome.dense_bytes / bytes, times = ratio >= 1 ? ratio : 1 / ratio;
+  return fmt::format("{} ({:.{}f}x {} than dense)", text, times, times < 10 ? 1 : 0, ratio >= 1 ? "less" : "more");
 }
 
 std::string quality_line(const Summary& summary) {
@@ -108,11 +92,6 @@ std::string step_line(const Summary& summary, const RunOutcome& outcome) {
     text += fmt::format(", selecting {}, exchanging {}", part(times.selecting), part(times.exchanging));
   }
   return text;
-}
-
-std::string traffic_line(const Summary& summary, const RunOutcome& outcome) {
-  return fmt::format("{} sent per worker and step (dense: {}), {} in all", bytes_text(bytes_per_step(summary)),
-                     bytes_text(outcome.dense_bytes), bytes_text(summary.bytes_sent_total));
 }
 
 }  // namespace
@@ -211,7 +190,7 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
             {"time", summary.network ? "virtual" : "wall"},
             {"throughput_samples_per_second", summary.throughput},
             {"bytes_sent_total", summary.bytes_sent_total},
-            {"predicted_bytes_per_step", to_json(summary.predicted_bytes)},
+            {"predicted_bytes_per_step", to_json(summary.predicted_bytes.settled)},
             {"density_mean", summary.density_mean},
             {"tensors_sparse", summary.tensors_sparse},
             {"tensors_dense", summary.tensors_dense},
@@ -222,6 +201,11 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
             {"config_hash", summary.config_hash},
             {"version", version()},
             {"warnings", summary.warnings}};
+  const ByteForecast& forecast = summary.predicted_bytes;
+  if (forecast.first_steps > 0) {
+    Json& first = json["predicted_bytes_per_step"]["first_steps"] = to_json(forecast.first);
+    first["steps"] = forecast.first_steps;
+  }
   if (summary.network) json["network"] = to_json(*summary.network);
   write_file_atomically(path, json.dump(2) + "\n");
 }
@@ -239,7 +223,11 @@ std::vector<std::string> final_report(const Summary& summary, const RunOutcome& 
   if (summary.throughput > 0) {
     add("speed", fmt::format("{:.0f} samples/s{}", summary.throughput, summary.network ? " (virtual)" : ""));
   }
-  if (summary.world_size > 1) add("traffic", traffic_line(summary, outcome));
+  if (summary.world_size > 1) {
+    add("traffic",
+        fmt::format("{} sent per worker and step (dense: {}), {} in all", bytes_text(bytes_per_step(summary)),
+                    bytes_text(outcome.dense_bytes), bytes_text(summary.bytes_sent_total)));
+  }
   if (summary.tensors_sparse > 0) {
     add("tensors", fmt::format("{} sparse at mean density {:.4g}, {} dense", summary.tensors_sparse,
                                summary.density_mean, summary.tensors_dense));

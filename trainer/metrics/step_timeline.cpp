@@ -34,14 +34,8 @@ constexpr std::int64_t kPerMicrosecond = 1000;  // nanoseconds
 /// The text between two events.
 constexpr std::string_view kBetween = ",\n";
 
-std::size_t bytes_for_rank(const LoggingConfig& config, int ranks) {
-  const double part = (config.trace_mb * kBytesPerMegabyte - kFrameBytes) / ranks - kRankBytes;
-  return static_cast<std::size_t>(std::max(part, 0.0));
-}
-
 std::int64_t nanoseconds(const Clock& clock) {
-  constexpr double kPerSecond = 1e9;
-  return std::llround(clock.now() * kPerSecond);
+  return std::llround(clock.now() * 1e9);
 }
 
 /// Checks a time, or a difference of times, that another rank told: later sums must not overflow.
@@ -124,7 +118,8 @@ StepTimeline::StepTimeline(const LoggingConfig& config, std::uint64_t steps_done
       first_(std::max(static_cast<std::uint64_t>(config.trace_first), steps_done + 1)),
       steps_(static_cast<std::uint64_t>(config.trace)),
       megabytes_(config.trace_mb),
-      timeline_(bytes_for_rank(config, communicator.size())) {}
+      timeline_(static_cast<std::size_t>(
+          std::max(0.0, (config.trace_mb * kBytesPerMegabyte - kFrameBytes) / communicator.size() - kRankBytes))) {}
 
 ScopedRecording StepTimeline::record(std::uint64_t step) {
   const bool is_recorded = step >= first_ && step - first_ < steps_ && stopped_in_ == 0;
@@ -144,10 +139,16 @@ void StepTimeline::write(std::uint64_t last_step) {
   const std::int64_t offset = clock_offset();
   const std::uint64_t partial = first_partial_step(last_step);
   std::string text = own_text(offset, begin_of(partial));
-  const Summary mine = summary();
+  Summary mine{.stopped_in = stopped_in_};
+  for (std::size_t track = 0; track < kTrackNames.size(); ++track)
+    mine.spans += timeline_.spans(static_cast<Track>(track)).size();
   std::vector<Summary> summaries(static_cast<std::size_t>(communicator_.size()));
-  communicator_.allgather_values(std::span(&mine, 1), std::span(summaries));
-  text = gathered(std::move(text));
+  communicator_.allgather_values(std::span<const Summary>(&mine, 1), std::span(summaries));
+  // No honest part is larger than the whole file, or than what an empty one has.
+  const auto max = static_cast<std::size_t>(std::max(megabytes_, 1.0) * kBytesPerMegabyte);
+  if (communicator_.rank() != 0) communicator_.send_text(0, kTag, text);
+  for (int peer = 1; communicator_.rank() == 0 && peer < communicator_.size(); ++peer)
+    text += communicator_.recv_text(peer, kTag, max);
   comm::rank_zero_or_none(communicator_, [&] {
     Json description{{"program", fmt::format("dragonn {}", version())},
                      {"clock", communicator_.clock().is_virtual() ? "virtual" : "wall"},
@@ -229,25 +230,6 @@ std::string StepTimeline::own_text(std::int64_t offset, std::int64_t arrows_end)
       }
     }
   }
-  return text;
-}
-
-StepTimeline::Summary StepTimeline::summary() const {
-  Summary summary{.stopped_in = stopped_in_};
-  for (std::size_t track = 0; track < kTrackNames.size(); ++track) {
-    summary.spans += timeline_.spans(static_cast<Track>(track)).size();
-  }
-  return summary;
-}
-
-std::string StepTimeline::gathered(std::string text) {
-  if (communicator_.rank() != 0) {
-    communicator_.send_text(0, kTag, text);
-    return text;
-  }
-  // No honest part is larger than the whole file, or than what an empty one has.
-  const auto max = static_cast<std::size_t>(std::max(megabytes_, 1.0) * kBytesPerMegabyte);
-  for (int peer = 1; peer < communicator_.size(); ++peer) text += communicator_.recv_text(peer, kTag, max);
   return text;
 }
 

@@ -48,9 +48,6 @@ class StepTimeline {
   std::int64_t begin_of(std::uint64_t step) const;
   /// @param arrows_end the time from which messages have no arrows: their other ends may not be recorded.
   std::string own_text(std::int64_t offset, std::int64_t arrows_end) const;
-  Summary summary() const;
-  /// Collective. Returns the texts of all ranks on rank 0, this rank's on others.
-  std::string gathered(std::string text);
   void tell(std::uint64_t last_step, const std::vector<Summary>& summaries) const;
 
   comm::Communicator& communicator_;

@@ -18,6 +18,7 @@
 #include "core/fault_point.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "trainer/config/exchange_config.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -45,12 +46,6 @@ void remove_folder(const fs::path& folder) {
 /// Returns what all files of one save have in common, which is also the text of its DONE: step, workers, token.
 std::string describe_save(std::uint64_t step, int workers, std::uint64_t token) {
   return fmt::format("step {}\nworkers {}\ntoken {:016x}\n", step, workers, token);
-}
-
-std::string in_one_line(std::string save) {
-  while (save.ends_with('\n')) save.pop_back();
-  std::ranges::replace(save, '\n', ' ');
-  return save;
 }
 
 /// The step in a folder's DONE; nothing if it is missing, or not what a save writes.
@@ -95,6 +90,11 @@ Archive read_of_save(const fs::path& checkpoint, const std::string& file) {
   const std::string expected = read_text_file(checkpoint / kDone);
   const std::string found = archive.contains(kSave) ? archive.get_text(kSave) : "no save";
   if (found == expected) return archive;
+  const auto in_one_line = [](std::string save) {
+    while (save.ends_with('\n')) save.pop_back();
+    std::ranges::replace(save, '\n', ' ');
+    return save;
+  };
   throw DataError(
       fmt::format("{} belongs to '{}', and the checkpoint's {} to '{}': files of two checkpoints were mixed",
                   path.string(), in_one_line(found), kDone, in_one_line(expected)));
@@ -319,10 +319,9 @@ fs::path CheckpointStore::newest() const {
 }
 
 void CheckpointStore::require_complete(const fs::path& checkpoint) {
-  if (!fs::is_directory(checkpoint)) throw ConfigError(fmt::format("no checkpoint folder: {}", checkpoint.string()));
+  require(fs::is_directory(checkpoint), "no checkpoint folder: {}", checkpoint.string());
   const Done done = read_done(checkpoint);
-  if (done.step) return;
-  throw ConfigError(fmt::format("{} is not a complete checkpoint: {}", checkpoint.string(), done.fault));
+  require(done.step.has_value(), "{} is not a complete checkpoint: {}", checkpoint.string(), done.fault);
 }
 
 Archive CheckpointStore::read_model(const fs::path& checkpoint) {

@@ -119,8 +119,4 @@ GpuLink::GpuLink(const Config& config, comm::Communicator& communicator, const D
   communicator.set_device_transport(transport_.get());
 }
 
-void GpuLink::finish() {
-  if (transport_ != nullptr) transport_->finish();
-}
-
 }  // namespace dragonn::trainer

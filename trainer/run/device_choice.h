@@ -45,7 +45,9 @@ class GpuLink {
   GpuLink& operator=(const GpuLink&) = delete;
 
   /// Collective. Closes the transport after the last step.
-  void finish();
+  void finish() {
+    if (transport_ != nullptr) transport_->finish();
+  }
 
  private:
   comm::Communicator& communicator_;

@@ -74,11 +74,6 @@ ComputeThread::Interval ComputeThread::finish() {
   return time_;
 }
 
-void ComputeThread::drain() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return state_ != State::kRunning; });
-}
-
 void ComputeThread::serve() {
   // Plans are made for the number of threads that they will run on, and every thread has its own number.
   omp_set_num_threads(threads_);
@@ -144,10 +139,6 @@ void OverlappedBackward::open(std::size_t bucket) {
   // The end of the pass makes all gradients final.
   thread_.caller_clock().advance_to(progress.missing == 0 ? progress.final_at : thread_.end());
   progress.opened = thread_.caller_clock().now();
-}
-
-void OverlappedBackward::close(std::size_t bucket) {
-  progress_[bucket].closed = thread_.caller_clock().now();
 }
 
 void OverlappedBackward::finish(StepTimers& timers) {

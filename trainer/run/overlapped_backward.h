@@ -70,7 +70,10 @@ class ComputeThread {
   /// Waits for the end of the work, and returns its time. @throws the work's error.
   Interval finish();
   /// Waits for the end of running work, whatever it throws.
-  void drain();
+  void drain() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return state_ != State::kRunning; });
+  }
   /// Returns the end of work that has ended.
   Moment end() const { return time_.end; }
 
@@ -123,7 +126,7 @@ class OverlappedBackward final : public exchange::GroupGate {
   void start();
   /// Waits for the bucket's last gradient. @throws the pass's error.
   void open(std::size_t bucket) override;
-  void close(std::size_t bucket) override;
+  void close(std::size_t bucket) override { progress_[bucket].closed = thread_.caller_clock().now(); }
   /// Waits for the end of the pass. Adds the time of backward, how much of the time between open() and close() was
   /// hidden behind it, and how long after it the last bucket was closed. @throws the pass's error.
   void finish(StepTimers& timers);

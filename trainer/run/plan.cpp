@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
@@ -87,12 +86,10 @@ std::string describe_cost(const RunPlan& plan) {
 }
 
 std::string describe_selection(const RunPlan& plan, const Config& config) {
-  if (!plan.selection) {
-    return selects_by_cost(config)
-               ? "  the cost model decides at the start of the run; with compression.profile and network.model its "
-                 "decisions are shown here\n"
-               : "";
-  }
+  if (!plan.selection && !selects_by_cost(config)) return "";
+  if (!plan.selection)
+    return "  the cost model decides at the start of the run; with compression.profile and network.model its decisions "
+           "are shown here\n";
   std::string text = "\n";
   if (config.compression.selects()) {
     for (const std::string& line : describe(*plan.selection, config.compression.density)) text += line + "\n";
@@ -142,12 +139,6 @@ void warn_of_growth(const comm::Communicator& communicator, const RunPlan& plan,
       neighbours, bytes_text(max), bytes_text(available));
 }
 
-fs::path existing_parent(fs::path path) {
-  path = fs::absolute(path);
-  while (!fs::exists(path) && path.has_parent_path() && path != path.parent_path()) path = path.parent_path();
-  return path;
-}
-
 /// Warns of workers that are so many that a step's messages between their threads take long: most collectives send a
 /// number of messages that grows with the square of the workers.
 void warn_of_messages(const comm::Communicator& communicator, const RunPlan& plan) {
@@ -163,8 +154,9 @@ void warn_of_messages(const comm::Communicator& communicator, const RunPlan& pla
 }  // namespace
 
 std::size_t RunPlan::memory_total() const {
-  return std::accumulate(memory.begin(), memory.end(), std::size_t{0},
-                         [](std::size_t sum, const auto& kind) { return sum + kind.second; });
+  std::size_t total = 0;
+  for (const auto& kind : memory) total += kind.second;
+  return total;
 }
 
 RunPlan plan_run(const RunSpec& config, const layers::Network& network, int world_size, const Device& device) {
@@ -286,12 +278,15 @@ void check_resources(comm::Communicator& communicator, const RunPlan& plan, cons
     const std::int64_t kept =
         std::max<std::int64_t>(config.checkpoint.keep, 1) + (config.checkpoint.keep_best ? 1 : 0) + 1;
     const double disk = static_cast<double>(plan.checkpoint_bytes) * static_cast<double>(kept);
-    const double free = static_cast<double>(fs::space(existing_parent(folder)).available);
+    fs::path parent = fs::absolute(folder);
+    while (!fs::exists(parent) && parent.has_parent_path() && parent != parent.parent_path())
+      parent = parent.parent_path();
+    const double free = static_cast<double>(fs::space(parent).available);
     if (disk <= free) return;
     throw SystemError(
         fmt::format("not enough disk: {} checkpoints need {}, and {} are free at {}; lower checkpoint.keep or "
                     "choose another --output",
-                    kept, bytes_text(disk), bytes_text(free), existing_parent(folder).string()));
+                    kept, bytes_text(disk), bytes_text(free), parent.string()));
   });
 }
 

@@ -18,7 +18,7 @@
 #include "core/program.h"
 #include "kernels/device_math.h"
 #include "kernels/repeated_work.h"
-#include "trainer/config/assemble.h"
+#include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/metrics/event_file.h"
 #include "trainer/run/device_choice.h"
@@ -44,16 +44,14 @@ void set_arithmetic(const Config& config, const Device& device) {
 fs::path find_checkpoint(const char* option, const std::string& given, const RunFolder& folder) {
   if (given.empty()) return {};
   if (given == "auto") return CheckpointStore(folder.checkpoints()).newest();
-  if (!fs::is_directory(given)) throw ConfigError(fmt::format("{} {}: no such folder", option, given));
+  require(fs::is_directory(given), "{} {}: no such folder", option, given);
   const RunFolder run{given};
   if (!fs::exists(run.checkpoints())) {
     CheckpointStore::require_complete(given);
     return given;
   }
   const fs::path newest = CheckpointStore(run.checkpoints()).newest();
-  if (newest.empty()) {
-    throw ConfigError(fmt::format("{} {}: no complete checkpoint in {}", option, given, run.checkpoints().string()));
-  }
+  require(!newest.empty(), "{} {}: no complete checkpoint in {}", option, given, run.checkpoints().string());
   return newest;
 }
 
@@ -81,9 +79,8 @@ void move_aside(const RunFolder& folder) {
 /// run's profile or weights are unusable, or another run is at work there.
 fs::path prepare_folder(const Job& job, Training& training, FolderLock& lock) {
   try {
-    if (fs::exists(job.folder.path) && !fs::is_directory(job.folder.path)) {
-      throw ConfigError(fmt::format("--output {} is a file, not a folder", job.folder.path.string()));
-    }
+    require(!fs::exists(job.folder.path) || fs::is_directory(job.folder.path), "--output {} is a file, not a folder",
+            job.folder.path.string());
     const fs::path checkpoint = find_checkpoint("--resume", job.resume, job.folder);
     if (checkpoint.empty()) training.prepare_fresh();
     fs::create_directories(job.folder.path);
@@ -228,7 +225,7 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
 }
 
 void run_export(const RunSpec& config, const fs::path& checkpoint, const fs::path& file) {
-  if (fs::is_directory(file)) throw ConfigError(fmt::format("--export {}: it is a folder", file.string()));
+  require(!fs::is_directory(file), "--export {}: it is a folder", file.string());
   layers::Network network = make_network(config);
   network.initialize(static_cast<std::uint64_t>(config.seed));
   const std::uint64_t step = load_model(find_checkpoint("--from", checkpoint.string(), {}), config, network);

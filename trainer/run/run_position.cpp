@@ -53,10 +53,6 @@ std::uint64_t RunPosition::step_at(std::uint64_t scheduled) const {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(step, 0));
 }
 
-double RunPosition::epochs_done(std::uint64_t step) const {
-  return static_cast<double>(scheduled(step)) / static_cast<double>(steps_per_epoch_);
-}
-
 DataPosition RunPosition::at(std::uint64_t step) const {
   DataPosition position{.epoch = epoch(step)};
   std::uint64_t own = scheduled(step) % steps_per_epoch_;

@@ -53,7 +53,9 @@ class RunPosition {
   std::uint64_t step_at(std::uint64_t scheduled) const;
   std::uint64_t epoch(std::uint64_t step) const { return scheduled(step) / steps_per_epoch_; }
   /// Returns the epochs done, with a fraction.
-  double epochs_done(std::uint64_t step) const;
+  double epochs_done(std::uint64_t step) const {
+    return static_cast<double>(scheduled(step)) / static_cast<double>(steps_per_epoch_);
+  }
   /// Returns whether `epochs` epochs end with this step.
   bool ends_epochs(std::uint64_t step, std::uint64_t epochs) const {
     return scheduled(step) % (epochs * steps_per_epoch_) == 0;

@@ -30,10 +30,6 @@ double factor(double a, double b) {
 GradientDump::GradientDump(std::filesystem::path folder, std::vector<std::int64_t> steps, std::size_t numel)
     : folder_(std::move(folder)), steps_(std::move(steps)), accumulated_(steps_.empty() ? 0 : numel) {}
 
-bool GradientDump::is_named(std::uint64_t step) const {
-  return std::ranges::find(steps_, static_cast<std::int64_t>(step)) != steps_.end();
-}
-
 View<float> GradientDump::target(std::uint64_t step) {
   return is_named(step) ? accumulated_.view() : View<float>();
 }
@@ -150,7 +146,7 @@ void RunRecorder::record_step(const StepValues& values, const StepOutcome& outco
   warn_if_traffic_exceeds_dense(record);
   if (const std::string obstacle = state_.network.repetition_obstacle(); !obstacle.empty()) {
     const std::string unrepeated = "device_graphs = true has no effect on some passes: " + obstacle;
-    if (!was_warned_of(unrepeated)) warn(unrepeated);
+    if (std::ranges::count(state_.progress.warnings, unrepeated) == 0) warn(unrepeated);
   }
   if (communicator_.rank() != 0) return;
   metrics_->write(record);
@@ -192,7 +188,8 @@ void RunRecorder::end_step(bool is_last_of_run) {
 void RunRecorder::warn(const std::string& warning) {
   if (communicator_.rank() == 0) log::warning(0, "{}", warning);
   // A resumed run may have to warn again.
-  if (!was_warned_of(warning)) state_.progress.warnings.push_back(warning);
+  std::vector<std::string>& known = state_.progress.warnings;
+  if (std::ranges::count(known, warning) == 0) known.push_back(warning);
 }
 
 void RunRecorder::warn_if_traffic_exceeds_dense(const StepRecord& record) {

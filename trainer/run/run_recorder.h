@@ -19,8 +19,8 @@
 #include "trainer/metrics/run_report.h"
 #include "trainer/metrics/step_timeline.h"
 #include "trainer/run/generation.h"
-#include "trainer/run/job.h"
 #include "trainer/run/plan.h"
+#include "trainer/run/run.h"
 
 namespace dragonn::trainer {
 
@@ -40,7 +40,7 @@ class GradientDump {
   void write(comm::Communicator& communicator, std::uint64_t step);
 
  private:
-  bool is_named(std::uint64_t step) const;
+  bool is_named(std::uint64_t step) const { return std::ranges::count(steps_, static_cast<std::int64_t>(step)) > 0; }
 
   std::filesystem::path folder_;
   std::vector<std::int64_t> steps_;
@@ -65,8 +65,7 @@ class TrafficCheck {
   static constexpr double kChange = 2;
 
   /// @param assumed bytes of a step.
-  TrafficCheck(const exchange::ExchangeRules& rules, const ByteRange& assumed)
-      : rules_(&rules), assumed_(assumed) {}
+  TrafficCheck(const exchange::ExchangeRules& rules, const ByteRange& assumed) : rules_(&rules), assumed_(assumed) {}
 
   /// Collective in a few steps. Adds a step at the target density. @param bytes the payload that this rank sent.
   /// Returns the traffic if it is not what was assumed, or was said last.
@@ -125,9 +124,6 @@ class RunRecorder {
   /// Writes a histogram of all ranks' residuals for TensorBoard, if the run writes for it.
   void record_residuals();
   void warn_if_traffic_exceeds_dense(const StepRecord& record);
-  bool was_warned_of(const std::string& warning) const {
-    return std::ranges::count(state_.progress.warnings, warning) > 0;
-  }
   bool has_advice() const;
   /// Logs a line that ends in this advice; a warning if dense is faster.
   void tell(const std::string& text, const StepAdvice& advice);
@@ -144,7 +140,7 @@ class RunRecorder {
   std::unique_ptr<MetricsWriter> metrics_;     // rank 0 only, from begin() on
   std::unique_ptr<ProgressReport> report_;     // likewise
   std::unique_ptr<StepTimeline> timeline_;     // null without logging.trace, and before begin()
-  ByteForecast predicted_;           // of a step at the target density
+  ByteForecast predicted_;                     // of a step at the target density
   std::optional<TrafficCheck> traffic_check_;  // where ranks exchange selections
 };
 

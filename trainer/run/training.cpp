@@ -63,39 +63,34 @@ void Training::share_initial_weights() {
 
 void Training::choose_tensors() {
   std::optional<TensorSelection>& selection = generation_.selection;
-  if (selects_by_cost(config_) && communicator_.size() == 1) return choose_nothing_to_sparsify();
+  exchange::GradientExchange& exchange = *generation_.gradient_exchange;
+  if (selects_by_cost(config_) && communicator_.size() == 1) {
+    recorder_.warn(
+        "compression.select_tensors = \"cost_model\" with one worker: nothing is exchanged, so sparsifying gains "
+        "nothing, and every tensor stays dense");
+    std::vector<exchange::BucketChoice> choices;
+    for (const double density : generation_.selection_question().densities)
+      choices.push_back({density, std::vector<bool>(exchange.buckets().size(), false)});
+    return exchange.restrict_to(std::move(choices));
+  }
+  // A restored decision may lack a density that this run's config schedules.
+  const auto is_known = [&](double density) {
+    return std::ranges::count(selection->densities, density, &DensityCosts::density) > 0;
+  };
   if (!wants_costs(config_, communicator_.size())) {
     selection.reset();
     if (measures_briefly(config_, communicator_))
       selection = estimate_costs(communicator_, generation_.selection_question());
     if (!selection) return;
-  } else if (!selection_fits()) {
+  } else if (!selection || !std::ranges::all_of(generation_.selection_question().densities, is_known)) {
     selection = trainer::choose_tensors(communicator_, generation_.selection_question());
   }
   if (selection->densities.empty() && !selection->advice) return;
   recorder_.log_advice();
   comm::all_ranks_or_none(communicator_, [&] {
-    exchange::GradientExchange& exchange = *generation_.gradient_exchange;
     if (selects_by_cost(config_)) exchange.restrict_to(bucket_choices(*selection, exchange.buckets()));
     if (communicator_.rank() == 0) write_file_atomically(folder_.profile(), to_json(*selection));
   });
-}
-
-bool Training::selection_fits() const {
-  const std::optional<TensorSelection>& selection = generation_.selection;
-  return selection && std::ranges::all_of(generation_.selection_question().densities, [&](double density) {
-           return std::ranges::count(selection->densities, density, &DensityCosts::density) > 0;
-         });
-}
-
-void Training::choose_nothing_to_sparsify() {
-  recorder_.warn(
-      "compression.select_tensors = \"cost_model\" with one worker: nothing is exchanged, so sparsifying gains "
-      "nothing, and every tensor stays dense");
-  std::vector<exchange::BucketChoice> choices;
-  for (const double density : generation_.selection_question().densities)
-    choices.push_back({density, std::vector<bool>(generation_.gradient_exchange->buckets().size(), false)});
-  generation_.gradient_exchange->restrict_to(std::move(choices));
 }
 
 void Training::resume(StateSource& source) {

@@ -4,8 +4,8 @@
 
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/generation.h"
-#include "trainer/run/job.h"
 #include "trainer/run/plan.h"
+#include "trainer/run/run.h"
 #include "trainer/run/run_recorder.h"
 
 namespace dragonn::trainer {
@@ -33,9 +33,6 @@ class Training {
   Generation& generation() { return generation_; }
 
  private:
-  /// Returns whether the restored decision covers the densities that this run's config schedules.
-  bool selection_fits() const;
-  void choose_nothing_to_sparsify();
   StepOutcome run_step();
   void evaluate_now();
   void save_checkpoint();

@@ -9,6 +9,7 @@
 
 #include "core/memory_ledger.h"
 #include "kernels/nn/elementwise.h"
+#include "trainer/config/exchange_config.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -115,11 +116,10 @@ void require_same_model(const Archive& model, const std::string& source, const C
   const std::size_t parameters = network.arena().size();
   const std::size_t saved_parameters = model.bytes(kParameters).size() / sizeof(float);
   const std::string saved_name = saved ? saved->model.name : "unknown";
-  if (saved_parameters == parameters && (!saved || saved_name == config.model.name)) return;
-  throw ConfigError(
-      fmt::format("{} holds the model '{}' of {} parameters, and the config names the model '{}' of {}: "
-                  "expected the config of the run that saved it",
-                  source, saved_name, saved_parameters, config.model.name, parameters));
+  require(saved_parameters == parameters && (!saved || saved_name == config.model.name),
+          "{} holds the model '{}' of {} parameters, and the config names the model '{}' of {}: expected the config of "
+          "the run that saved it",
+          source, saved_name, saved_parameters, config.model.name, parameters);
 }
 
 }  // namespace
@@ -140,9 +140,9 @@ void TrainingState::lay_out(std::uint64_t samples_per_step, std::uint64_t steps_
 }
 
 void TrainingState::set_length() {
-  const std::uint64_t steps = position.step_at(scheduled_steps);
   const auto limit = static_cast<std::uint64_t>(config.train.max_steps);
-  total_steps = limit > 0 ? std::min(steps, limit) : steps;
+  total_steps = position.step_at(scheduled_steps);
+  if (limit > 0) total_steps = std::min(total_steps, limit);
 }
 
 void TrainingState::save(Archive& model, std::span<const float> mean_statistics) {

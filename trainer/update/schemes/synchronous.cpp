@@ -4,7 +4,6 @@
 #include "core/log.h"
 #include "optim/clip.h"
 #include "trainer/run/generation.h"
-#include "trainer/run/step_parts.h"
 
 namespace dragonn::trainer {
 namespace {
