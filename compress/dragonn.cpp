@@ -83,8 +83,7 @@ const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   // The number of hits above a threshold of rank 16 in its sample has a relative standard deviation of 1/4 at most: 4.5
   // of them downwards cannot be reached, upwards are 2.1. Of the slots 1 - exp(-hits / (8 k)) are filled.
   entry.band = {.low = 0.25, .high = 1.9};
-  // The expected hits keep their slots as hashing has it; measured on the two MLPs of `dgc` alone: 0.88 to 1.05 with
-  // eight slots an entry.
+  // As hashing has it; measured on the two MLPs of `dgc` alone: 0.88 to 1.05 with eight slots an entry.
   entry.forecast = [](const Settings& values) {
     // Of l hits m (1 - (1 - 1/m)^l) keep their slots.
     const double slots = values.number("slots"), hits = values.number("oversample");

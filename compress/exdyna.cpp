@@ -40,9 +40,8 @@ void ExdynaPartition::adjust(std::span<const std::uint64_t> counts, std::uint64_
   DRAGONN_CHECK(counts.size() == ranks(), "counts of {} ranks for {} partitions", counts.size(), ranks());
   const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
   if (total == 0) return;
-  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+  for (std::size_t rank = 0; rank < counts.size(); ++rank)
     counts_[partition_of(rank, step)] = static_cast<double>(counts[rank]);
-  }
   const double mean = total / static_cast<double>(ranks());
   const double fewest_blocks = static_cast<double>(blocks_) / (4 * static_cast<double>(ranks()));
   // A move takes along this many entries, if they are spread evenly.
@@ -83,10 +82,9 @@ void ExdynaPartition::load(const Archive& archive, const std::string& prefix) {
     divides = positions_[p] == end && lengths_[p] <= blocks_ - end;
     end += lengths_[p];
   }
-  if (!divides || end != blocks_) {
+  if (!divides || end != blocks_)
     throw DataError(fmt::format("the checkpoint's fields '{0}lengths' and '{0}positions' do not divide {1} blocks",
                                 prefix, blocks_));
-  }
 }
 
 namespace {
@@ -110,9 +108,8 @@ double formula(std::size_t k) {
   return 1 / (2 * std::sqrt(static_cast<double>(k)));
 }
 
-/// Selects on each rank from the rank's own partition, so that no index is sent twice. One threshold follows the number
-/// of entries that all ranks found. Partitions and threshold are the same on all ranks, because they depend only on
-/// values that all have seen.
+/// Selects on each rank from its own partition, so that no index is sent twice. One threshold follows the number of
+/// entries that all ranks found. Both depend only on what all ranks have seen, so that they are the same on all.
 class Exdyna final : public Sparsifier {
  public:
   Exdyna(const Settings& settings, std::size_t numel, const Device& device)
@@ -157,9 +154,8 @@ class Exdyna final : public Sparsifier {
       kernels::select_threshold_in(acc, compared(), begin, end, selected);
     }
     threshold_ = compared();
-    if (force_one_ && selected.empty() && begin < end) {
+    if (force_one_ && selected.empty() && begin < end)
       take_one(acc, static_cast<std::uint32_t>(begin + context.step % (end - begin)), selected);
-    }
   }
 
   void observe(const ExchangeOutcome& outcome) override {
@@ -179,10 +175,9 @@ class Exdyna final : public Sparsifier {
     delta_ = archive.get<double>(prefix + "delta");
     k_ = archive.get<std::uint64_t>(prefix + "k");
     const auto ranks = archive.get<std::uint64_t>(prefix + "ranks");
-    if (ranks != archive.get_vector<std::uint64_t>(prefix + "lengths").size()) {
+    if (ranks != archive.get_vector<std::uint64_t>(prefix + "lengths").size())
       throw DataError(
           fmt::format("the checkpoint's field '{0}lengths' is not of {1} ranks, as '{0}ranks' says", prefix, ranks));
-    }
     // There are none before the first selection: the run may still be in a dense phase.
     partition_ = ranks == 0 ? ExdynaPartition() : ExdynaPartition(rules_, numel_, ranks);
     partition_.load(archive, prefix);
@@ -205,11 +200,10 @@ class Exdyna final : public Sparsifier {
   /// Adapts to a new density, or starts. The feedback would take hundreds of steps for a factor of ten, so the
   /// threshold is scaled as the formula for the first one is, or measured anew.
   void follow_target(std::size_t k) {
-    if (first_from_topk_) {
+    if (first_from_topk_)
       delta_ = 0;
-    } else {
+    else
       set_delta(has_delta() ? delta_ * formula(k) / formula(k_) : formula(k));
-    }
     k_ = k;
   }
 
@@ -272,8 +266,7 @@ const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.band = {.low = 0.9, .high = 1.1, .settling_steps = 1200};
   // The threshold is the same on all ranks; plan() cuts partitions when their number is not that of the ranks.
   entry.resize = {OnResize::kReshard, "keeps its threshold and cuts the partitions anew"};
-  // The first threshold knows no gradient, and residuals outgrow any: from nothing to everything, 0.03 to 330 measured
-  // (docs/algorithms.md, 2.11).
+  // The first threshold knows no gradient, and residuals outgrow any: 0.03 to 330 measured (docs/algorithms.md, 2.11).
   entry.forecast = [](const Settings& values) {
     constexpr double kAll = std::numeric_limits<double>::infinity();
     return CountForecast{.settled = {0.5, 1, 3}, .first = {0, 15, kAll}, .first_steps = first_steps(values)};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// ExdynaPartition: cuts a vector into one range per rank and moves the cuts until the ranks select equally many
-/// entries.
+/// ExdynaPartition: one range of a vector per rank, whose cuts move until the ranks select equally many entries.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +21,7 @@ struct ExdynaPartitionRules {
 /// Partitions of whole blocks, disjoint and covering the vector; the last one has the remainder too. A block has a
 /// multiple of 32 elements, unless the vector has fewer than 32 for each. Ranks take the partitions in turn, so that a
 /// partition with many large entries is not always the same rank's.
-/// All decisions are made in integers and doubles in one order, the same on all ranks. Source: ExDyna, algorithms 2 and
-/// 3.
+/// All decisions are in integers and doubles in one order, the same on all ranks. Source: ExDyna, algorithms 2 and 3.
 class ExdynaPartition {
  public:
   struct Range {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "compress/sparsifier.h"
 #include "compress/threshold.h"
@@ -35,8 +33,8 @@ const DriftRules& find_drift_rules(const Settings& settings) {
   return variant_of(kDriftRules, settings.text("drift_rules"));
 }
 
-/// Selects the entries above the exact k-th magnitude of an earlier step. Magnitudes change slowly, and a threshold
-/// that is known in advance needs one pass only.
+/// Selects the entries above the exact k-th magnitude of an earlier step: magnitudes change slowly, and one pass is
+/// left.
 class Oktopk final : public Sparsifier {
  public:
   Oktopk(const Settings& settings, std::size_t numel, const Device& device)
@@ -59,15 +57,12 @@ class Oktopk final : public Sparsifier {
   void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     kernels::reserve_selection(selected, numel_);
-    if (recomputes_) {
+    if (recomputes_)
       recompute(context, pass, acc, selected);
-    } else {
+    else
       reuse(context, pass, selected);
-    }
     // Zeros tell nothing about the threshold.
-    if (!selected.empty() || kernels::magnitude_moments(acc).largest != 0) {
-      correct_drift(context.k, selected.size());
-    }
+    if (!selected.empty() || kernels::magnitude_moments(acc).largest != 0) correct_drift(context.k, selected.size());
   }
 
   void save(Archive& archive, const std::string& prefix) const override {
@@ -82,9 +77,8 @@ class Oktopk final : public Sparsifier {
   }
 
  private:
-  /// Returns whether the threshold must be computed: at the first step, every period, if the last time fewer than k
-  /// entries were not zero, and if k or the scale of acc has changed. A gliding learning rate (a cosine) is followed in
-  /// steps.
+  /// Returns whether the threshold must be computed: at first, every period, if there were fewer than k entries, and if
+  /// k or the scale of acc has changed. A gliding learning rate (a cosine) is followed in steps.
   bool is_stale(const SelectContext& context) const {
     constexpr double kOtherScale = 1.1;
     if (next_ <= 0 || context.k != k_ || context.step % period_ == 0) return true;

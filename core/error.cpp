@@ -24,8 +24,7 @@ void check_failed(const char* condition, const std::string& message, std::source
 }  // namespace detail
 
 namespace {
-// The rank is the thread's, and no parameter: kernels and readers of files know no communicator, but their errors are
-// to name the rank.
+// The thread's, and no parameter: kernels and readers of files know no communicator, but their errors name the rank.
 thread_local int current = kNoRank;
 }  // namespace
 

@@ -62,13 +62,11 @@ void require_regular_or_missing(const std::filesystem::path& path) {
 
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t max_bytes) {
   const RegularFile file = open_regular_file(path);
-  if (file.bytes > max_bytes) {
+  if (file.bytes > max_bytes)
     throw DataError(fmt::format("{}: {} bytes: should be at most {}", path.string(), file.bytes, max_bytes));
-  }
-  if (const std::size_t memory = memory_of_machine(); file.bytes > memory) {
+  if (const std::size_t memory = memory_of_machine(); file.bytes > memory)
     throw SystemError(
         fmt::format("cannot read {}: {} bytes, and this machine has {} of memory", path.string(), file.bytes, memory));
-  }
   std::vector<std::byte> bytes(file.bytes);
   std::size_t done = 0;
   while (done < bytes.size()) {

@@ -2,7 +2,6 @@
 #include "core/program_pages.h"
 
 #include <cctype>
-#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -48,9 +47,8 @@ ValueText value_of(const OptionText& option) {
     value.name = fmt::format("{}", fmt::join(value.words, "|"));
     value.limits.clear();
   }
-  for (const std::string& word : split(value.name, '|')) {
+  for (const std::string& word : split(value.name, '|'))
     if (is_literal(word) && !std::ranges::count(value.words, word)) value.words.push_back(word);
-  }
   const std::string& kind = option.is_positional ? option.names.front() : value.name;
   value.is_folder = kind.find("DIR") != std::string::npos;
   value.is_file = kind.find("FILE") != std::string::npos || kind.find("CONFIG") != std::string::npos;
@@ -96,15 +94,13 @@ std::string man_option(const OptionText& option) {
 /// Returns the options by group, in the order of first appearance, each under a heading if there are several.
 std::string man_options(const std::vector<OptionText>& options) {
   std::vector<std::string> groups;
-  for (const OptionText& option : options) {
+  for (const OptionText& option : options)
     if (!std::ranges::count(groups, option.group)) groups.push_back(option.group);
-  }
   std::string text;
   for (const std::string& group : groups) {
     if (groups.size() > 1) text += fmt::format(".SS \"{}\"\n", roff(group));
-    for (const OptionText& option : options) {
+    for (const OptionText& option : options)
       if (option.group == group) text += man_option(option);
-    }
   }
   return text;
 }
@@ -140,8 +136,7 @@ std::vector<std::string> words_of(const OptionText& option, const ValueText& val
   return value.words;
 }
 
-/// The words of an option whose value is KEY=VALUE: the keys, each with its "=", and keys with a value. Without keys
-/// the value is another.
+/// The words of an option whose value is KEY=VALUE: keys, each with its "=", and keys with a value. Else without keys.
 struct KeyWords {
   explicit KeyWords(const std::vector<std::string>& words) {
     for (const std::string& word : words) (word.ends_with('=') ? keys : values).push_back(word);
@@ -167,10 +162,9 @@ std::string bash_words(const std::vector<std::string>& words) {
 std::string bash_value(const OptionText& option, const WordLists& lists) {
   const ValueText value = value_of(option);
   const std::vector<std::string> words = words_of(option, value, lists);
-  if (const KeyWords of_key(words); !of_key.keys.empty()) {
+  if (const KeyWords of_key(words); !of_key.keys.empty())
     return fmt::format("if [[ $cur == *=* ]]; then {}; else {}; fi", bash_words(of_key.values),
                        bash_words(of_key.keys));
-  }
   std::vector<std::string> commands;
   if (!words.empty()) commands.push_back(bash_words(words));
   if (value.is_file) commands.emplace_back("compgen -f -- \"$cur\"");
@@ -217,10 +211,9 @@ std::string zsh_action(const ProgramText& program, const OptionText& option, con
     functions += fmt::format("{}() {{\n  {}\n}}\n\n", name, body);
     return name;
   };
-  if (const KeyWords of_key(words); !of_key.keys.empty()) {
+  if (const KeyWords of_key(words); !of_key.keys.empty())
     return call(fmt::format("if [[ $PREFIX == *=* ]]; then\n    compadd -- {}\n  else\n    compadd -S '' -- {}\n  fi",
                             fmt::join(of_key.values, " "), fmt::join(of_key.keys, " ")));
-  }
   if (value.is_folder && !words.empty())
     return call(fmt::format("_alternative 'w:word:({})' 'd:folder:_files -/'", fmt::join(words, " ")));
   if (!words.empty()) return fmt::format("({})", fmt::join(words, " "));
@@ -241,10 +234,9 @@ std::string zsh_arguments(const ProgramText& program, const WordLists& lists, st
                            option.names.front(), action);
       continue;
     }
-    for (const std::string& name : option.names) {
+    for (const std::string& name : option.names)
       lines += fmt::format(" \\\n    '{}{}[{}]{}'", option.is_repeatable ? "*" : "", name, zsh_text(option.help),
                            has_value ? value : "");
-    }
   }
   return lines;
 }

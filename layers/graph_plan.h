@@ -53,9 +53,9 @@ class GraphPlan {
   /// Describes the layers whose plans describe themselves.
   std::vector<LayerDescription> describe() const;
 
-  /// Sets the memory of everything. Cheap if nothing moved since the last call. `statistics` holds the graph's
-  /// statistics in order. `states` holds those of the graph for the batch, one after the other. @throws ShapeError if
-  /// one is too small.
+  /// Sets the memory of everything. Cheap if nothing moved since the last call. @param statistics the graph's, in
+  /// order.
+  /// @param states the graph's for the batch, one after the other.  @throws ShapeError if the workspace is too small.
   void bind(View<float> workspace, ParameterArena& arena, View<float> statistics, View<float> states = {});
 
   /// Views into the workspace, with the batch as first axis. Fill input(), which is float32 in any case, before forward
@@ -66,8 +66,7 @@ class GraphPlan {
   /// The gradient of the network's input after backward, if it was asked for.
   TypedView<const float> input_gradient() const { return values(schedule_.input_gradient(), LayerGraph::input()); }
 
-  /// Runs forward. On a GPU, wait for it before the next one. @param lengths [batch], valid time steps of the samples;
-  /// empty: all are.
+  /// Runs forward. On a GPU, wait for it before the next one. @param lengths [batch], valid time steps; empty: all are.
   void forward(const PassKey& key, std::span<const std::int32_t> lengths = {});
   /// The valid time steps of the output in the last forward; empty: all are.
   std::span<const std::int32_t> output_lengths() const { return lengths_of(graph_.output()); }

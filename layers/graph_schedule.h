@@ -41,8 +41,7 @@ struct NodeSchedule {
 /// the same, but float32 for the network's input, and views of it, where a layer takes it as tokens.
 std::vector<kernels::ElementType> element_types(const LayerGraph& graph, kernels::ElementType type);
 
-/// Places all values by their lifetimes. Node i runs forward at time i, the loss at n (the number of nodes), node i
-/// backward at 2n - i.
+/// Places all values by their lifetimes. Of n nodes, node i runs forward at time i, the loss at n, backward at 2n - i.
 class GraphSchedule {
  public:
   /// @param memory one entry per node, with sizes for the batch.  @param mode an evaluation has no backward pass.

@@ -7,8 +7,8 @@
 
 namespace dragonn::layers {
 
-/// Greedy by size: blocks are placed largest first, each at the lowest offset where it overlaps no placed block that is
-/// live at the same time. O(blocks^2).
+/// Places the largest block first, each at the lowest offset without a block that is live at the same time.
+/// O(blocks^2).
 class MemoryPlanner {
  public:
   using Block = std::size_t;

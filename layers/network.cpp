@@ -198,8 +198,7 @@ void Network::initialize(std::uint64_t seed) {
   Impl& impl = *impl_;
   impl.seed = seed;
   impl.arena.allocate();
-  // Values are drawn on the host, so that all devices start from the same bits: on the CPU in place, because a copy of
-  // the model would be the peak of many a run's memory.
+  // Drawn on the host: all devices start from the same bits. On the CPU in place: a copy would be a peak of memory.
   std::vector<float> drawn;
   for (ParameterId id = 0; id < impl.arena.parameters().size(); ++id) {
     Rng stream(seed, "initialize", {id});
@@ -290,11 +289,10 @@ void Network::resize(View<const float> mean_statistics) {
   std::size_t offset = 0;
   for (const StatisticsSpec& spec : statistics) {
     const View<float> own = this->statistics().subview(offset, spec.size);
-    if (spec.on_resize == OnResize::kReshard) {
+    if (spec.on_resize == OnResize::kReshard)
       kernels::copy(mean_statistics.subview(offset, spec.size), own);
-    } else {
+    else
       kernels::fill(spec.initial, own);
-    }
     offset += spec.size;
   }
   reset_state(Mode::kTrain);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The optimizers: `sgd` (plain, heavy-ball momentum, Nesterov), `adam` (weight decay as a part of the gradient) and
-/// `adamw` (decoupled weight decay).
+/// The optimizers: `sgd` (plain, heavy-ball, Nesterov), `adam` (decay is part of the gradient) and `adamw` (decoupled).
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -24,8 +23,7 @@ Buffer<float> make_state(const ParameterArena& arena) {
   return state;
 }
 
-/// Cuts the arena into ranges of one coefficient. Weights always decay; biases and normalization parameters do if the
-/// setting `weight_decay_norm_bias` says so.
+/// Cuts the arena into ranges of one coefficient: biases and normalization decay only with `weight_decay_norm_bias`.
 class WeightDecay {
  public:
   /// @param settings have specs().  @param arena is laid out.
@@ -36,11 +34,10 @@ class WeightDecay {
       const Parameter& parameter = arena[id];
       const float coefficient = all || parameter.role == ParameterRole::kWeight ? decay : 0.0f;
       const std::size_t end = parameter.offset + parameter.size;
-      if (!ranges_.empty() && ranges_.back().coefficient == coefficient) {
+      if (!ranges_.empty() && ranges_.back().coefficient == coefficient)
         ranges_.back().end = end;
-      } else {
+      else
         ranges_.push_back({parameter.offset, end, coefficient});
-      }
     }
   }
 
@@ -101,9 +98,8 @@ class Sgd final : public Optimizer {
       return kernels::SgdRule{
           learning_rate_, scale, momentum_, decay, nesterov_, slice.momentum_applied, slice.learning_rate_applied};
     };
-    if (gradient.is_sparse() && !needs_dense(slice)) {
+    if (gradient.is_sparse() && !needs_dense(slice))
       return kernels::sgd_update_entries(rule(0), gradient, arena_.values().subview(slice.offset, slice.size));
-    }
     decay_.for_ranges(slice.offset, slice.size, [&](std::size_t offset, std::size_t size, float decay) {
       const bool uses_buffer = momentum_ > 0 && (!slice.momentum_applied || decay > 0);
       kernels::sgd_update(rule(decay), gradient.slice(offset - slice.offset, size),

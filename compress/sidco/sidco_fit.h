@@ -33,8 +33,7 @@ struct GammaFit {
 GammaFit fit_gamma(double mean, double mean_log);
 /// Returns the quantile in closed form, from a bound on the tail for shapes up to 1; may be negative.
 double gamma_quantile_closed(const GammaFit& fit, double q);
-/// Returns the y of survival q to rounding, by bisection on the regularized incomplete gamma function. Shapes up to
-/// 1e4.
+/// Returns the y of survival q to rounding, by bisection on the incomplete gamma function. Shapes up to 1e4.
 double gamma_quantile_exact(const GammaFit& fit, double q);
 
 enum class GammaInverse { kClosed, kExact };

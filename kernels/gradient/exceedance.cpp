@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include <hwy/highway.h>
@@ -66,8 +65,7 @@ void AddExceedancesChunk(const float* values, std::size_t begin, std::size_t end
   }
 }
 
-/// Partial products with the places of PartialSums, as mantissa * 2^exponent, so that one logarithm per product
-/// suffices.
+/// Partial products with the places of PartialSums, as mantissa * 2^exponent: one logarithm per product suffices.
 class PartialProducts {
  public:
   /// The number of factors in [1e-18, 2] that take a mantissa in [1, 2) neither to 0 nor to infinity.
@@ -132,9 +130,8 @@ double SumMagnitudeLogsChunk(const float* values, std::size_t begin, std::size_t
     if (factor == factor) mantissas[place] *= factor;
   }
   double sum = 0;
-  for (std::size_t place = 0; place < kSums; ++place) {
+  for (std::size_t place = 0; place < kSums; ++place)
     sum += std::log(mantissas[place]) + std::numbers::ln2 * static_cast<double>(exponents[place]);
-  }
   return sum;
 }
 

@@ -24,8 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int32_t kInfinityBits = 0x7f800000;
 
-// Multiplications and additions stay apart on every instruction set: fused ones would round differently on machines
-// that have them.
+// Multiplications and additions stay apart: fused ones would round differently on machines that have them.
 
 /// Returns acc of the lanes from element i, and stores it (with the momentum) if kStore.
 template <AccumulateKind kKind, bool kStore, class D>
@@ -54,16 +53,13 @@ HWY_INLINE hn::Vec<D> accumulate(D d, const AccumulateJob& job, std::size_t i) {
   return acc;
 }
 
-/// The distance of prefetches ahead of the arithmetic: 8 KiB. Hardware prefetchers alone leave a quarter of the
-/// bandwidth unused.
+/// The distance of prefetches, 8 KiB: hardware prefetchers alone leave a quarter of the bandwidth unused.
 constexpr std::size_t kPrefetchElements = 2048;
 
-/// Prefetches the cache lines of the `count` elements that are kPrefetchElements ahead of element i. They may lie
-/// beyond the end: a prefetch never faults.
+/// Prefetches `count` elements, kPrefetchElements ahead of element i; beyond the end, too: a prefetch never faults.
 HWY_INLINE void prefetch_lines(const float* values, std::size_t i, std::size_t count) {
-  for (std::size_t element = 0; element < count; element += kLineElements) {
+  for (std::size_t element = 0; element < count; element += kLineElements)
     hwy::Prefetch(values + i + kPrefetchElements + element);
-  }
 }
 
 /// Prefetches all that accumulate() will load.
@@ -97,8 +93,7 @@ class Appender {
       : threshold_(hn::Set(d, threshold)), iota_(hn::Iota(kIndices, 0)), indices_(indices), values_(values) {}
 
   HWY_INLINE auto hits(hn::Vec<D> acc) const { return hn::Ge(hn::Abs(acc), threshold_); }
-  /// Writes all lanes, those behind the hits too: later entries overwrite them. There is room for the lanes because no
-  /// more entries were written than elements seen.
+  /// Writes all lanes: later entries overwrite those behind the hits, and there is room for as many as were seen.
   template <class Mask>
   HWY_INLINE void append(D d, Mask mask, hn::Vec<D> acc, std::size_t i) {
     const auto indices = hn::Add(iota_, hn::Set(kIndices, static_cast<std::uint32_t>(i)));
@@ -141,9 +136,9 @@ HWY_INLINE const float* accumulated(const AccumulateJob& job) {
   return kKind == AccumulateKind::kExamine ? job.gradient : job.acc;
 }
 
-/// Selects block by block of vectors. Which vectors have hits is noted without a branch, and only these are looked at
-/// again, in the first-level cache. With a branch instead, at one hit in a hundred, every sixth vector would be a
-/// misprediction, and the loads behind it would wait.
+/// Selects block by block of vectors. Those with hits are noted without a branch, and looked at again in the
+/// first-level cache. With a branch, at one hit in a hundred, every sixth vector would be mispredicted, and loads would
+/// wait.
 template <AccumulateKind kKind, class D>
 HWY_INLINE ChunkOutcome accumulate_select_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t end,
                                                 float threshold, std::uint32_t* indices, float* values) {
@@ -279,8 +274,7 @@ void SampleChunk(const AccumulateJob& job, std::size_t begin, std::size_t end, f
   DRAGONN_CALL_KIND(sample_kind, job, begin, end, magnitudes);
 }
 
-/// Accumulates elements [begin, end) and returns the moments of acc. Element begin + i adds to the partial sum i % 16
-/// on every instruction set, and these are added in order.
+/// Accumulates elements [begin, end) and returns the moments of acc, with the bits that PartialSums promises.
 Moments MomentsChunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
   DRAGONN_CALL_KIND(moments_kind, job, begin, end);
 }

@@ -23,8 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, 16>;
 constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 
-/// Returns the Euclidean norm, as the code has it. Element i adds to partial sum i % kSums on every instruction set,
-/// and the sums are added in order.
+/// Returns the Euclidean norm, as the code has it. Element i adds to partial sum i % kSums; these are added in order.
 float Norm(const float* values, std::size_t count) {
   constexpr std::size_t kSums = 8;
   const hn::CappedTag<double, kSums> d;
@@ -73,9 +72,8 @@ void EncodeGroup(const LevelJob& job, const float* values, std::size_t element, 
     const std::size_t block = std::min(kBlock, count - begin);
     uniform_draws(job.key, element + begin, std::span(draws, block));
     std::size_t i = 0;
-    for (; i + kLanes <= block; i += kLanes) {
+    for (; i + kLanes <= block; i += kLanes)
       EncodeLanes(values + begin + i, draws + i, divisor, job.levels, out + begin + i);
-    }
     if (i == block) continue;
     float last_values[kLanes] = {};
     std::int8_t last_levels[kLanes];
@@ -109,8 +107,7 @@ void AddLevels(const std::int8_t* levels, float scale, std::size_t count, float*
   for (; i < count; ++i) target[i] += scale * static_cast<float>(levels[i]);
 }
 
-/// Decodes target[begin, end); `begin` is the first element of a group. A piece of the target stays in the first-level
-/// cache while the codes pass by.
+/// Decodes target[begin, end), from the first element of a group on. It stays in the first-level cache for all codes.
 void DecodeLevels(const LevelJob& job, const Codes& codes, const DecodeRule& rule, std::size_t begin, std::size_t end,
                   float* target) {
   constexpr std::size_t kPiece = 2048;

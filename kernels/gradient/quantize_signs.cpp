@@ -4,7 +4,6 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h must come first.
 #include <algorithm>
-#include <array>
 
 #include <hwy/highway.h>
 

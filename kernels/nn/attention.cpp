@@ -30,9 +30,8 @@ struct Product {
   float scale = 1, keep = 0;
 };
 
-/// Attention by blocks of rows: one block of the weights at a time exists, in scratch memory. Backward computes it
-/// again. The samples' heads are shared out among the threads; none depends on how many there are.
-/// Source: Rabe and Staats, arXiv:2112.05682.
+/// Attention by blocks of rows of the weights: scratch memory holds one, which backward computes again. Threads share
+/// out the samples' heads; none depends on how many there are. Source: Rabe and Staats, arXiv:2112.05682.
 class BlockedAttention final : public Plan {
  public:
   BlockedAttention(const Device&, const AttentionSpec& spec)

@@ -85,8 +85,7 @@ HWY_INLINE hn::Vec<D> sum_rows(D d, std::size_t rows, const Term& term) {
   return hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
 }
 
-/// Fetches a piece in the order of memory. Loops over the rows of one block of channels leave out what lies between,
-/// and processors fetch such accesses late.
+/// Fetches a piece in the order of memory: processors fetch late for loops over the rows of one block of channels.
 HWY_INLINE void fetch(const float* data, std::size_t rows, std::size_t channels) {
   constexpr std::size_t kLine = 16;
   if (data == nullptr || channels <= kLine) return;
@@ -216,8 +215,8 @@ void specialize(const BackwardPiece& piece, const Body& body) {
   }
 }
 
-/// Reduces the gradient g behind the ReLU: sum[c] = sum of g, moment[c] = sum of g * (x - mean). Stores g to `masked`
-/// unless it is null.
+/// Reduces the gradient g behind the ReLU: sum[c] = sum of g, moment[c] = sum of g * (x - mean), and masked = g or
+/// null.
 void reduce(const BackwardPiece& piece, float* sum, float* moment, float* masked) {
   specialize(piece, [&]<ReluMask kMask, bool kTwo>() {
     masked != nullptr ? reduce_as<kMask, kTwo, true>(piece, sum, moment, masked)
@@ -243,8 +242,7 @@ HWY_EXPORT(normalize);
 HWY_EXPORT(reduce);
 HWY_EXPORT(input_gradient);
 
-/// The floats of a piece of rows that fits the first-level cache, so that the two sweeps of the moments read memory
-/// once.
+/// The floats of a piece of rows that fits the first-level cache: the two sweeps of the moments read memory once.
 constexpr std::size_t kPieceFloats = 8192;
 
 class CpuBatchNorm final : public Plan {

@@ -89,9 +89,8 @@ using detail::Matrix;
 using detail::multiply;
 using detail::transpose;
 
-/// A linear map by products with plain weights. The layouts that oneDNN would choose for them are slower for almost
-/// every shape: the input's gradient takes up to twice as long in them, and weights and their gradient are copied in
-/// every step.
+/// A linear map by products with plain weights. The layouts that oneDNN would choose are slower for almost every shape:
+/// the input's gradient takes up to twice as long, and weights and their gradient are copied in every step.
 class Linear final : public Plan {
  public:
   Linear(const Device&, const LinearSpec& spec) : spec_(spec) {}
@@ -129,8 +128,7 @@ class OneDnnProduct final : public PackedProduct {
     const memory::desc output({spec.rows, spec.outputs}, float32, tag::nc);
     const memory::desc any({spec.outputs, spec.inner}, float32, tag::any);
     const memory::desc plain({spec.outputs, spec.inner}, float32, spec.transposed ? tag::oi : tag::io);
-    // Products with large plain weights are faster, and packing these by their other axis takes as long as many
-    // products.
+    // Products with large plain weights are faster; packing them by their other axis takes as long as many products.
     const bool pack = spec.transposed || spec.inner * spec.outputs < kLargeWeights;
     const inner_product_forward::primitive_desc product(
         {prop_kind::forward_inference, input, pack ? any : plain, output}, onednn::user_scratchpad(), onednn::engine());

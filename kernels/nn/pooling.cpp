@@ -8,8 +8,7 @@
 namespace dragonn::kernels {
 namespace {
 
-/// Calls copy(input offset, output offset) for every pixel that has an output, with the offsets of its first channel in
-/// both.
+/// Calls copy(input offset, output offset) of the first channel of every pixel that has an output.
 template <class Copy>
 void for_each_kept_pixel(const PaddedShortcutSpec& spec, const Copy& copy) {
   std::size_t output = (spec.output_channels - spec.channels) / 2;  // behind the zeros

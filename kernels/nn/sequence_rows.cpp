@@ -56,8 +56,7 @@ bool check_sizes(const SequenceRows& rows, std::size_t batch_major, std::size_t 
   return true;
 }
 
-/// Transposes in tiles that the first-level cache holds: otherwise every element of one side would touch a new cache
-/// line.
+/// Transposes in tiles of the first-level cache: else every element of one side would touch a new cache line.
 void transpose(const float* input, std::size_t rows, std::size_t columns, float* output) {
   constexpr std::size_t kTile = 16;
   for (std::size_t top = 0; top < rows; top += kTile)

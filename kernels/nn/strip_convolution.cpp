@@ -148,8 +148,7 @@ class StripConvolution final : public Plan {
                                   (spec_.vertical.kernel - phase + spec_.vertical.stride - 1) / spec_.vertical.stride);
   }
 
-  /// Returns the first row of a phase. Row y has phase (y + padding) mod stride: that of the kernel rows that can lie
-  /// on it.
+  /// Returns the first row of a phase. Row y has phase (y + padding) mod stride, as the kernel rows that can lie on it.
   std::int64_t first_row(std::int64_t phase) const {
     const std::int64_t stride = spec_.vertical.stride;
     return (phase + stride - spec_.vertical.padding % stride) % stride;
@@ -258,8 +257,7 @@ class StripConvolution final : public Plan {
     });
   }
 
-  /// Gathers the weights of one part from HWIO weights, and below puts them back.
-  /// @param map is [window_floats(), column_floats()].
+  /// Gathers the part of HWIO weights, and below puts it back. @param map [window_floats(), column_floats()].
   void gather_weights(const Part& part, const float* weights, float* map) const {
     for_each_weight_run(part, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
       std::copy_n(weights + from, count, map + to);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// Winograd's convolution.
-///
-/// A tile is 2 x 2 outputs of a 3 x 3 convolution with strides of 1, and the 4 x 4 inputs that they read. With the
-/// matrices B, G and A of F(2 x 2, 3 x 3) (Lavin and Gray, arXiv:1509.09308, section 4.1) a tile is A^T [(G g G^T) *
-/// (B^T d B)] A, where * multiplies 16 elements one by one. Over channels each of these 16 positions is a matrix
-/// product.
+/// Winograd's convolution. A tile is 2 x 2 outputs of a 3 x 3 convolution with strides of 1, and the 4 x 4 inputs that
+/// they read. With the matrices B, G and A of F(2 x 2, 3 x 3) (Lavin and Gray, arXiv:1509.09308, section 4.1) a tile is
+/// A^T [(G g G^T) * (B^T d B)] A, where * multiplies 16 elements one by one. Over channels each of these 16 positions
+/// is a matrix product.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/nn/winograd_convolution.cpp"  // this file is compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -30,8 +28,7 @@ constexpr std::size_t kWinogradPositions = 16;
 /// The channels of a block: inputs and outputs have whole blocks.
 constexpr std::size_t kWinogradBlock = 16;
 
-/// Images [batch, height, width, channels] with a grid of tiles over them; tile (0, 0) begins at row and column
-/// `first`.
+/// Images [batch, height, width, channels] under a grid of tiles; tile (0, 0) begins at row and column `first`.
 struct WinogradImages {
   std::int64_t height = 0, width = 0;
   std::size_t channels = 0;
@@ -144,9 +141,8 @@ void transform_weights_backward(const float* weights, std::size_t inputs, std::s
   }
 }
 
-/// Transforms the weights [3, 3, inputs, outputs] of a block of inputs to packed [positions, inputs, outputs]. With
-/// `backward` the packed weights map outputs to inputs, [positions, outputs, inputs], as the gradient of the input
-/// needs it.
+/// Transforms the weights [3, 3, inputs, outputs] of a block of inputs to packed [positions, inputs, outputs]; with
+/// `backward`, for the gradient of the input, to [positions, outputs, inputs].
 void transform_weights(const float* weights, std::size_t inputs, std::size_t outputs, std::size_t block, bool backward,
                        float* packed) {
   backward ? transform_weights_backward(weights, inputs, outputs, block, packed)
@@ -208,8 +204,7 @@ class TileWalk {
 };
 
 /// Calls transform(load, to) for the kSide x kSide pixels of every tile and every vector of channels: load(i) reads the
-/// vector of pixel i (pixels outside of the image are 0), and `to` is the place of the transformed tile. @param zeros
-/// [channels] zeros.
+/// vector of pixel i, from the [channels] `zeros` outside of the image, and `to` is the place of the transformed tile.
 template <std::size_t kSide, class Transform>
 HWY_INLINE void for_each_tile(const WinogradImages& images, const WinogradChunk& chunk, const float* data,
                               const float* zeros, float* transformed, const Transform& transform) {
@@ -267,9 +262,9 @@ void transform_output_gradient(const WinogradImages& images, const WinogradChunk
   });
 }
 
-/// Multiplies kRows rows of a position's matrix with a panel of kVectors vectors. @param left the first row's first
-/// channel.
-/// @param stride from a block of channels to the next.  @param column the panel's first column.
+/// Multiplies kRows rows of a position's matrix with a panel of kVectors vectors.
+/// @param left the first row's first channel.  @param stride from a block of channels to the next.
+/// @param column the panel's first column.
 template <std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void multiply_rows(const float* HWY_RESTRICT left, std::size_t stride, const float* HWY_RESTRICT panel,
                               std::size_t inputs, std::size_t column, float* HWY_RESTRICT product) {
@@ -531,8 +526,7 @@ class WinogradConvolution final : public Plan {
         zeros_(std::max(inputs_, outputs_), 0.0f) {
     DRAGONN_CHECK(is_possible(spec), "Winograd's convolution with a kernel of {} x {}", spec.vertical.kernel,
                   spec.horizontal.kernel);
-    // The chunks of a group add up their products; the groups' sums are added up in order. So no sum depends on the
-    // number of threads.
+    // Chunks of a group add up their products, and groups are added in order: the threads' number changes no sum.
     constexpr std::size_t kFloats = std::size_t{1} << 19, kMax = 32, kMin = 4;
     const std::size_t groups = std::clamp(kFloats / sum_floats(), kMin, kMax);
     groups_ = std::min(groups, forward_tiles_.count());
@@ -666,14 +660,12 @@ bool winograd_is_faster(const ConvolutionSpec& spec) {
   if (!is_possible(spec)) return false;
   const std::int64_t height = spec.output_height(), width = spec.output_width();
   const std::int64_t tiles = halves(height) * halves(width);
-  // Small images read so much padding, which a direct convolution leaves out, that little is gained: with 2 x 2 pixels
-  // nothing, with 4 x 4 pixels up to 1.3 times.
+  // Small images read much padding, which a direct convolution leaves out: 2 x 2 pixels gain nothing, 4 x 4 1.3 times.
   constexpr double kMinGain = 1.4;
   const double multiplications =
       static_cast<double>(spec.vertical.inputs_read(spec.height) * spec.horizontal.inputs_read(spec.width));
   if (multiplications < kMinGain * static_cast<double>(tiles * std::int64_t{kWinogradPositions})) return false;
-  // Few tiles do not repay transforming the weights, and adding up their gradients, which with many channels leave the
-  // cache.
+  // Few tiles do not repay transforming the weights and adding up their gradients, which may leave the cache.
   constexpr std::int64_t kFewestTiles = 256, kFewestTilesOfFewChannels = 128, kFewChannels = 128;
   const bool few_channels = std::max(spec.channels, spec.output_channels) <= kFewChannels;
   return spec.batch * tiles >= (few_channels ? kFewestTilesOfFewChannels : kFewestTiles);
