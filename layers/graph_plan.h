@@ -86,10 +86,8 @@ class GraphPlan {
   View<float> whole(MemoryPlanner::Block block) const;
   std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient,
                                                      kernels::ElementType type) const;
-  static std::vector<kernels::PlanMemory> memory_of(const std::vector<std::unique_ptr<LayerPlan>>& plans);
   void bind_backward(NodeId id, ParameterArena& arena, Step& step) const;
   void derive_lengths(std::span<const std::int32_t> lengths);
-  void draw_streams(const PassKey& key);
   void run_forward();
   void run_backward(const std::function<void(ParameterId)>& ready);
   View<const std::uint64_t> stream(NodeId node) const {

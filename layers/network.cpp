@@ -34,13 +34,6 @@ struct CarriedState {
   std::size_t batch = 0;  ///< 0: the next batch starts with zeros
 };
 
-void check_lengths(std::span<const std::int32_t> lengths, std::int64_t steps) {
-  for (std::size_t sample = 0; sample < lengths.size(); ++sample)
-    if (lengths[sample] < 0 || lengths[sample] > steps)
-      throw DataError(fmt::format("length {} of sample {} of the batch: valid are 0 to {} time steps", lengths[sample],
-                                  sample, steps));
-}
-
 }  // namespace
 
 struct Network::Impl {
@@ -306,11 +299,15 @@ LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t 
       (!batch.lengths.empty() && batch.lengths.size() != batch.size))
     throw ShapeError(fmt::format("a batch of {} samples of {} with {} values and {} lengths", batch.size,
                                  sample.to_string(), batch.inputs.size(), batch.lengths.size()));
-  check_lengths(batch.lengths.host(), sample[0]);
+  const std::span<const std::int32_t> lengths = batch.lengths.host();
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    if (lengths[i] < 0 || lengths[i] > sample[0])
+      throw DataError(
+          fmt::format("length {} of sample {} of the batch: valid are 0 to {} time steps", lengths[i], i, sample[0]));
   PreparedPlan& plan = impl.plan_for(batch, mode);
   impl.current = &plan;
   kernels::start_transfer(batch.inputs, plan.layers.input());  // the loss waits for all that was started
-  plan.layers.forward({impl.seed, step, rank}, batch.lengths.host());
+  plan.layers.forward({impl.seed, step, rank}, lengths);
   const bool training = mode == Mode::kTrain;
   const kernels::TraceRange range(impl.device, "loss");
   return plan.loss({plan.layers.output(), batch.targets, plan.layers.output_lengths(),

@@ -38,20 +38,17 @@ class WarmedUp : public Schedule {
 
   double learning_rate(std::uint64_t step) const override {
     const auto position = static_cast<double>(step);
+    const double warmup =
+        position >= warmup_steps_ ? 1.0 : start_factor_ + (1.0 - start_factor_) * position / warmup_steps_;
     const double epoch = position / static_cast<double>(context_.steps_per_epoch);
     const double rest = static_cast<double>(context_.total_steps) - warmup_steps_;
     const double gone = position - warmup_steps_;
     const double progress = gone <= 0 ? 0.0 : rest > gone ? gone / rest : 1.0;
     const double after = std::max(gone, 0.0) / static_cast<double>(context_.steps_per_epoch);
-    return context_.base_learning_rate * warmup(position) * decay_({epoch, after, progress});
+    return context_.base_learning_rate * warmup * decay_({epoch, after, progress});
   }
 
  private:
-  double warmup(double position) const {
-    if (position >= warmup_steps_) return 1.0;
-    return start_factor_ + (1.0 - start_factor_) * position / warmup_steps_;
-  }
-
   ScheduleContext context_;
   double warmup_steps_;
   double start_factor_;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include <hwy/highway.h>
 
@@ -199,16 +200,11 @@ Exceedances examine_pieces(std::span<const float> values, float threshold, float
 }
 
 double logs_cpu(View<const float> values, double scale, double offset) {
-  const float* const data = values.data();
-  const detail::Chunks pieces(values.size(), kPieceElements);
   std::array<double, kMaxPieces> sums{};
-  for_each_chunk(pieces, [&](std::size_t piece) {
-    sums[piece] = HWY_DYNAMIC_DISPATCH(detail::SumMagnitudeLogsChunk)(data, pieces.begin(piece), pieces.end(piece),
-                                                                      scale, offset);
+  for_each_piece(values.size(), kPieceElements, [&](std::size_t piece, std::size_t begin, std::size_t end) {
+    sums[piece] = HWY_DYNAMIC_DISPATCH(detail::SumMagnitudeLogsChunk)(values.data(), begin, end, scale, offset);
   });
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return total;
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 template <class... Rest>

@@ -304,7 +304,7 @@ constexpr std::size_t kPieceElements = 32768;
 using Outcomes = std::array<ChunkOutcome, kMaxPieces>;
 
 bool any_non_finite(const Outcomes& outcomes) {
-  return std::any_of(outcomes.begin(), outcomes.end(), [](const ChunkOutcome& outcome) { return outcome.non_finite; });
+  return std::ranges::any_of(outcomes, &ChunkOutcome::non_finite);
 }
 
 /// Selects from one piece. Elements outside `wanted` are only accumulated. Hits go to the places of the piece's own

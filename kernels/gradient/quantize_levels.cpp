@@ -133,14 +133,6 @@ namespace dragonn::kernels {
 namespace detail {
 HWY_EXPORT(EncodeLevels);
 HWY_EXPORT(DecodeLevels);
-
-namespace {
-
-Chunks level_chunks(std::size_t numel, const LevelFormat& format) {
-  return Chunks(numel, 32768, format.group);
-}
-
-}  // namespace
 }  // namespace detail
 
 std::size_t level_code_bytes(std::size_t numel, const LevelFormat& format) {
@@ -151,11 +143,13 @@ std::size_t level_code_bytes(std::size_t numel, const LevelFormat& format) {
 
 namespace {
 
+constexpr std::size_t kPieceElements = 32768;
+
 void encode_cpu(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code) {
   const detail::LevelJob job = detail::level_job(values.size(), format, key);
   const float* const data = values.host().data();
   std::byte* const bytes = code.host().data();
-  const detail::Chunks chunks = detail::level_chunks(values.size(), format);
+  const detail::Chunks chunks(values.size(), kPieceElements, format.group);
   for_each_chunk(chunks, [&](std::size_t chunk) {
     HWY_DYNAMIC_DISPATCH(detail::EncodeLevels)(job, data, chunks.begin(chunk), chunks.end(chunk), bytes);
   });
@@ -165,7 +159,7 @@ void decode_cpu(View<const std::byte> codes, const LevelFormat& format, const De
   const detail::Codes list = detail::codes_of("level codes", codes, level_code_bytes(target.size(), format));
   const detail::LevelJob job = detail::level_job(target.size(), format, 0);
   float* const data = target.host().data();
-  const detail::Chunks chunks = detail::level_chunks(target.size(), format);
+  const detail::Chunks chunks(target.size(), kPieceElements, format.group);
   for_each_chunk(chunks, [&](std::size_t chunk) {
     HWY_DYNAMIC_DISPATCH(detail::DecodeLevels)(job, list, rule, chunks.begin(chunk), chunks.end(chunk), data);
   });

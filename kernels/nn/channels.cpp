@@ -60,12 +60,11 @@ bool check_copy(const ChannelCopy& shape, TypedView<const float> source, TypedVi
   return true;
 }
 
-bool check_scale(const ChannelScale& shape, TypedView<const float> image, std::size_t other, std::size_t factors) {
-  if (image.size() != shape.batch * shape.pixels * shape.channels || other != image.size() ||
-      factors != shape.batch * shape.channels)
+bool check_scale(const ChannelScale& shape, std::size_t image, std::size_t other, std::size_t factors) {
+  if (image != shape.batch * shape.pixels * shape.channels || other != image || factors != shape.batch * shape.channels)
     throw ShapeError(
         fmt::format("channels of {} samples of {} pixels and {} channels: got {} and {} values, {} factors",
-                    shape.batch, shape.pixels, shape.channels, image.size(), other, factors));
+                    shape.batch, shape.pixels, shape.channels, image, other, factors));
   return true;
 }
 
@@ -74,14 +73,13 @@ bool check_scale(const ChannelScale& shape, TypedView<const float> image, std::s
 constinit decltype(copy_channels) copy_channels("copy_channels", copy_cpu, check_copy);
 constinit decltype(scale_channels) scale_channels("scale_channels", scale_cpu,
                                                   [](const ChannelScale& shape, auto input, auto factors, auto output) {
-                                                    return check_scale(shape, input, output.size(), factors.size());
+                                                    return check_scale(shape, input.size(), output.size(),
+                                                                       factors.size());
                                                   });
-constinit decltype(channel_products) channel_products("channel_products", products_cpu,
-                                                      [](const ChannelScale& shape, auto input, auto output_gradient,
-                                                         auto factor_gradients) {
-                                                        return check_scale(shape, input, output_gradient.size(),
-                                                                           factor_gradients.size());
-                                                      });
+constinit decltype(channel_products) channel_products(
+    "channel_products", products_cpu, [](const ChannelScale& shape, auto input, auto gradient, auto factors) {
+      return check_scale(shape, input.size(), gradient.size(), factors.size());
+    });
 
 namespace {
 

@@ -74,11 +74,9 @@ LossSums on_cpu(TypedView<const float> logits, View<const std::int32_t> labels, 
                 TypedView<float> gradient) {
   const std::span<const std::int32_t> all_labels = labels.host();
   const std::span<const float> all_logits = logits.host();
-  const std::span<float> all_gradients = gradient.empty() ? std::span<float>() : gradient.host();
   const std::size_t count = count_labels(all_labels, classes);
   LossSums sums = sum_rows(all_labels.size(), classes, [&](std::size_t row) -> RowLoss {
-    const auto row_gradient =
-        all_gradients.empty() ? std::span<float>() : all_gradients.subspan(row * classes, classes);
+    const auto row_gradient = gradient.empty() ? std::span<float>() : gradient.host().subspan(row * classes, classes);
     if (all_labels[row] == kIgnoredLabel) {
       std::ranges::fill(row_gradient, 0.0f);
       return {};

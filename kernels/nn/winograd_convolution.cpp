@@ -109,8 +109,9 @@ HWY_INLINE void expand_weights(const Load& load, std::size_t size, float* HWY_RE
   }
 }
 
-void transform_weights_forward(const float* weights, std::size_t inputs, std::size_t outputs, std::size_t block,
-                               float* packed) {
+/// Transforms the weights [3, 3, inputs, outputs] of a block of inputs to packed [positions, inputs, outputs].
+void transform_weights(const float* weights, std::size_t inputs, std::size_t outputs, std::size_t block,
+                       float* packed) {
   const D d;
   const Packing packing(inputs, outputs);
   for (std::size_t input = block * kWinogradBlock; input < (block + 1) * kWinogradBlock; ++input)
@@ -121,6 +122,7 @@ void transform_weights_forward(const float* weights, std::size_t inputs, std::si
     }
 }
 
+/// Transforms them for the gradient of the input, to packed [positions, outputs, inputs].
 void transform_weights_backward(const float* weights, std::size_t inputs, std::size_t outputs, std::size_t block,
                                 float* packed) {
   const D d;
@@ -139,14 +141,6 @@ void transform_weights_backward(const float* weights, std::size_t inputs, std::s
         expand_weights([&](std::size_t tap) HWY_ATTR { return hn::LoadU(d, transposed[tap][output] + input); },
                        inputs * outputs, packed + packing.at(first + output, block * kWinogradBlock + input));
   }
-}
-
-/// Transforms the weights [3, 3, inputs, outputs] of a block of inputs to packed [positions, inputs, outputs]; with
-/// `backward`, for the gradient of the input, to [positions, outputs, inputs].
-void transform_weights(const float* weights, std::size_t inputs, std::size_t outputs, std::size_t block, bool backward,
-                       float* packed) {
-  backward ? transform_weights_backward(weights, inputs, outputs, block, packed)
-           : transform_weights_forward(weights, inputs, outputs, block, packed);
 }
 
 /// The place of a tile, going through a chunk in order.
@@ -307,18 +301,6 @@ void multiply_panel(const float* left, std::size_t stride, const float* panel, s
   }
 }
 
-template <std::size_t kVectors>
-void multiply_as(const float* transformed, const float* packed, std::size_t tiles, std::size_t inputs,
-                 std::size_t outputs, float* product) {
-  for (std::size_t position = 0; position < kWinogradPositions; ++position) {
-    const std::size_t first = position * kWinogradBlock;
-    for (std::size_t column = 0; column < outputs; column += kVectors * kLanes)
-      multiply_panel<kSums / kVectors, kVectors>(transformed + first, tiles * kTile,
-                                                 packed + (position * outputs + column) * inputs, tiles, inputs, column,
-                                                 product + first);
-  }
-}
-
 /// Calls body.operator()<n>() with n = vectors.
 template <std::size_t kMax, class Body>
 void specialize_vectors(std::size_t vectors, const Body& body) {
@@ -332,7 +314,13 @@ void specialize_vectors(std::size_t vectors, const Body& body) {
 void multiply(const float* transformed, const float* packed, std::size_t tiles, std::size_t inputs, std::size_t outputs,
               float* product) {
   specialize_vectors<kMaxVectors>(panel_vectors(outputs), [&]<std::size_t kVectors>() {
-    multiply_as<kVectors>(transformed, packed, tiles, inputs, outputs, product);
+    for (std::size_t position = 0; position < kWinogradPositions; ++position) {
+      const std::size_t first = position * kWinogradBlock;
+      for (std::size_t column = 0; column < outputs; column += kVectors * kLanes)
+        multiply_panel<kSums / kVectors, kVectors>(transformed + first, tiles * kTile,
+                                                   packed + (position * outputs + column) * inputs, tiles, inputs,
+                                                   column, product + first);
+    }
   });
 }
 
@@ -466,6 +454,7 @@ namespace dragonn::kernels {
 namespace {
 
 HWY_EXPORT(transform_weights);
+HWY_EXPORT(transform_weights_backward);
 HWY_EXPORT(transform_input);
 HWY_EXPORT(multiply);
 HWY_EXPORT(transform_output);
@@ -497,20 +486,16 @@ class Tiling {
     length_ = std::max(kMin, kFloats / (kWinogradPositions * channels_of_both) / kRows * kRows);
     length_ = std::min(length_, std::max<std::size_t>(1, tiles));
   }
-  std::size_t length() const { return length_; }
   std::size_t count() const { return (tiles_ + length_ - 1) / length_; }
   WinogradChunk chunk(std::size_t number) const { return {number * length_, std::min(tiles_, (number + 1) * length_)}; }
+  /// Returns the floats of a transformed chunk: [channels / 16, tiles, positions, 16], so that a tile is written and
+  /// read in the order of memory, and rows of a position's matrix lie at a distance that the compiler knows.
+  std::size_t transformed_floats(std::size_t channels) const { return length_ * channels * kWinogradPositions; }
 
  private:
   std::size_t tiles_;
   std::size_t length_;
 };
-
-/// Returns the floats of a transformed chunk: [channels / 16, tiles, positions, 16], so that a tile is written and read
-/// in the order of memory, and neighbouring rows of a position's matrix lie at a distance that the compiler knows.
-std::size_t transformed_floats(const Tiling& tiling, std::size_t channels) {
-  return tiling.length() * channels * kWinogradPositions;
-}
 
 class WinogradConvolution final : public Plan {
  public:
@@ -533,9 +518,7 @@ class WinogradConvolution final : public Plan {
   }
 
   PlanMemory memory() const override {
-    const auto chunks = [&](const Tiling& tiling) {
-      return threads_ * (transformed_floats(tiling, inputs_) + transformed_floats(tiling, outputs_));
-    };
+    const auto chunks = [&](const Tiling& tiling) { return threads_ * tiling.transformed_floats(inputs_ + outputs_); };
     const std::size_t forward = sum_floats() + chunks(forward_tiles_);
     if (!spec_.training) return {0, forward, 0};
     return {0, forward,
@@ -601,10 +584,13 @@ class WinogradConvolution final : public Plan {
                 const float* weights, bool backward, const float* bias, float* output, float* scratch) const {
     float* packed = scratch;
     for_each_block([&](std::size_t block) {
-      HWY_DYNAMIC_DISPATCH(transform_weights)(weights, inputs_, outputs_, block, backward, packed);
+      if (backward)
+        HWY_DYNAMIC_DISPATCH(transform_weights_backward)(weights, inputs_, outputs_, block, packed);
+      else
+        HWY_DYNAMIC_DISPATCH(transform_weights)(weights, inputs_, outputs_, block, packed);
     });
-    const std::size_t transformed = transformed_floats(tiling, read.channels);
-    share_out(tiling.count(), transformed + transformed_floats(tiling, written.channels),
+    const std::size_t transformed = tiling.transformed_floats(read.channels);
+    share_out(tiling.count(), tiling.transformed_floats(inputs_ + outputs_),
               [&](std::size_t number, std::size_t offset) {
                 const WinogradChunk chunk = tiling.chunk(number);
                 float* left = packed + sum_floats() + offset;
@@ -618,9 +604,9 @@ class WinogradConvolution final : public Plan {
   void run_backward_weights(const BackwardPass& pass) const {
     float* sums = pass.scratch.data();
     const WinogradImages read = images_read(), written = images_written();
-    const std::size_t transformed = transformed_floats(forward_tiles_, inputs_);
+    const std::size_t transformed = forward_tiles_.transformed_floats(inputs_);
     const std::size_t each = (forward_tiles_.count() + groups_ - 1) / groups_;
-    share_out(groups_, transformed + transformed_floats(forward_tiles_, outputs_),
+    share_out(groups_, forward_tiles_.transformed_floats(inputs_ + outputs_),
               [&](std::size_t group, std::size_t offset) {
                 float* sum = sums + group * sum_floats();
                 float* left = sums + groups_ * sum_floats() + offset;
