@@ -213,9 +213,7 @@ class Exdyna final : public Sparsifier {
 
   ExdynaPartitionRules rules_;
   Feedback feedback_;
-  bool dynamic_;
-  bool first_from_topk_;
-  bool force_one_;
+  bool dynamic_, first_from_topk_, force_one_;
   std::size_t numel_;
   ExdynaPartition partition_;
   double delta_ = 0;   // of the coming step; 0: not known yet
@@ -223,8 +221,11 @@ class Exdyna final : public Sparsifier {
   kernels::MagnitudeScratch scratch_;
 };
 
-SettingSpecs settings() {
-  return {
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
+  entry.name = "exdyna";
+  entry.summary = "entries above a threshold controlled by feedback; each rank selects in its own partition";
+  entry.source = "ExDyna (2024), algorithms 1 to 5; kljp/exdyna";
+  entry.settings = {
       SettingSpec::integer("blocks", 1024, "number of blocks that form the partitions, at least one per rank", 1, 1e6),
       SettingSpec::integer("block_move", 1, "blocks that move between two neighbouring partitions at once", 1, 1e6),
       SettingSpec::number("alpha", 1.05,
@@ -248,19 +249,6 @@ SettingSpecs settings() {
                         "true: a rank that selects nothing sends one entry of its partition, as the released code "
                         "does"),
       SettingSpec::flag("dynamic", true, "true: move blocks between partitions; false: keep the first partitions")};
-}
-
-/// Returns the steps after which a threshold that is off by a factor of 100 has settled.
-std::uint64_t first_steps(const Settings& values) {
-  const double gamma = values.number("gamma");
-  return gamma > 0 ? static_cast<std::uint64_t>(std::ceil(std::log(100) / std::log1p(gamma))) : 0;
-}
-
-const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
-  entry.name = "exdyna";
-  entry.summary = "entries above a threshold controlled by feedback; each rank selects in its own partition";
-  entry.source = "ExDyna (2024), algorithms 1 to 5; kljp/exdyna";
-  entry.settings = settings();
   entry.traits = [](const Settings&) { return SelectionTraits{.partitioned = true}; };
   // The first threshold can be off by a factor of 100: 920 steps of half a percent.
   entry.band = {.low = 0.9, .high = 1.1, .settling_steps = 1200};
@@ -269,7 +257,10 @@ const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   // The first threshold knows no gradient, and residuals outgrow any: 0.03 to 330 measured (docs/algorithms.md, 2.11).
   entry.forecast = [](const Settings& values) {
     constexpr double kAll = std::numeric_limits<double>::infinity();
-    return CountForecast{.settled = {0.5, 1, 3}, .first = {0, 15, kAll}, .first_steps = first_steps(values)};
+    const double gamma = values.number("gamma");  // until a threshold that is off by a factor of 100 has settled:
+    const double steps = gamma > 0 ? std::ceil(std::log(100) / std::log1p(gamma)) : 0;
+    return CountForecast{
+        .settled = {0.5, 1, 3}, .first = {0, 15, kAll}, .first_steps = static_cast<std::uint64_t>(steps)};
   };
   entry.longest = {1, 1.3, 2.5};
   entry.make = make_sparsifier<Exdyna>;

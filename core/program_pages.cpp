@@ -2,6 +2,7 @@
 #include "core/program_pages.h"
 
 #include <cctype>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,11 +23,7 @@ struct ValueText {
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  for (const auto part : std::views::split(text, separator)) parts.emplace_back(part.begin(), part.end());
   return parts;
 }
 
@@ -119,10 +116,9 @@ std::string synopsis(const ProgramText& program) {
   std::string text = bold(program.name);
   if (!program.commands.empty()) text += fmt::format(" {}", italic("SUBCOMMAND"));
   text += fmt::format(" [{}]...", italic("OPTION"));
-  for (const OptionText& option : program.options) {
-    if (!option.is_positional) continue;
-    text += fmt::format(" [{}]{}", italic(option.names.front()), option.is_repeatable ? "..." : "");
-  }
+  for (const OptionText& option : program.options)
+    if (option.is_positional)
+      text += fmt::format(" [{}]{}", italic(option.names.front()), option.is_repeatable ? "..." : "");
   return text;
 }
 
@@ -184,9 +180,9 @@ std::string bash_body(const ProgramText& program, const WordLists& lists) {
       continue;
     }
     names.insert(names.end(), option.names.begin(), option.names.end());
-    if (!option.takes_value) continue;
-    body += fmt::format("    {})\n      {}\n      return ;;\n", fmt::join(option.names, " | "),
-                        value.empty() ? ":" : value);
+    if (option.takes_value)
+      body += fmt::format("    {})\n      {}\n      return ;;\n", fmt::join(option.names, " | "),
+                          value.empty() ? ":" : value);
   }
   for (const ProgramText& command : program.commands) names.push_back(command.name);
   body += "  esac\n";

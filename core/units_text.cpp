@@ -76,8 +76,7 @@ std::string elapsed_text(double seconds) {
 }
 
 std::string percent_text(double share) {
-  if (share > 0 && share < 0.005) return "<1 %";
-  return fmt::format("{:.0f} %", 100 * share);
+  return share > 0 && share < 0.005 ? "<1 %" : fmt::format("{:.0f} %", 100 * share);
 }
 
 std::string ratio_text(double ratio) {

@@ -70,8 +70,7 @@ class GraphPlan {
   void forward(const PassKey& key, std::span<const std::int32_t> lengths = {});
   /// The valid time steps of the output in the last forward; empty: all are.
   std::span<const std::int32_t> output_lengths() const { return lengths_of(graph_.output()); }
-  /// Runs backward for the last forward. Calls ready(id) as soon as a parameter's gradient is final; on a GPU that
-  /// waits for its computation.
+  /// Runs backward for the last forward. Calls ready(id) once a parameter's gradient is final, which a GPU waits for.
   void backward(const std::function<void(ParameterId)>& ready);
   /// Returns why passes are not replayed on a GPU although they could be; else empty.
   const std::string& repetition_obstacle() const;

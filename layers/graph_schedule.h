@@ -13,8 +13,7 @@
 
 namespace dragonn::layers {
 
-/// Places the largest block first, each at the lowest offset without a block that is live at the same time.
-/// O(blocks^2).
+/// Places the largest block first, each at the lowest offset that is free in its lifetime. O(blocks^2).
 class MemoryPlanner {
  public:
   using Block = std::size_t;

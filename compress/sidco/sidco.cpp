@@ -164,7 +164,10 @@ class Sidco final : public Sparsifier {
     threshold_ = static_cast<float>(first_threshold(acc, moments, first_ratio));
     if (stages > 1)
       refine(acc, moments, stages, std::pow(context.density / first_ratio, 1.0 / static_cast<double>(stages - 1)));
-    select_final(acc, stages > 1, selected);
+    if (stages > 1 && threshold_ >= pool_from_)
+      kernels::filter_threshold(pool_, threshold_, selected);
+    else
+      kernels::select_threshold(acc, threshold_, selected);
     // With a single stage the number of stages does not affect the count.
     if (context.density < first_ratio_)
       search_.observe(static_cast<double>(selected.size()) / static_cast<double>(context.k), context.density);
@@ -238,11 +241,6 @@ class Sidco final : public Sparsifier {
     }
   }
 
-  void select_final(View<const float> acc, bool pooled, SparseVector& selected) const {
-    if (pooled && threshold_ >= pool_from_) return kernels::filter_threshold(pool_, threshold_, selected);
-    kernels::select_threshold(acc, threshold_, selected);
-  }
-
   /// The share of the last step's distance between the first two thresholds that is taken for sure.
   static constexpr double kGuessedShare = 0.9;
 
@@ -257,8 +255,14 @@ class Sidco final : public Sparsifier {
   float pool_from_ = 0;
 };
 
-SettingSpecs settings(const SidcoFits& fits) {
-  SettingSpecs specs{
+/// Returns the entry of a variant. Cost: a sweep for the moments, fused with the accumulation; one for the logarithms
+/// of a gamma fit; one for the values that exceed the first threshold, or for the selection of a single stage.
+SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFits& fits) {
+  SparsifierEntry entry;
+  entry.name = name;
+  entry.summary = summary;
+  entry.source = "arXiv:2101.10761 (SIDCo), algorithm 1, sections 2.3 and B.3";
+  entry.settings = {
       SettingSpec::integer("stages", 1,
                            "initial number of stages; each further stage fits the entries above the previous threshold",
                            1, 64),
@@ -277,28 +281,16 @@ SettingSpecs settings(const SidcoFits& fits) {
                         "origin of the exceedances; prev: the threshold that they exceed; min: the smallest of them",
                         {"prev", "min"})};
   if (fits.first == SidcoDistribution::kGamma)
-    specs.push_back(SettingSpec::text("gamma_inverse", "closed",
-                                      "closed: a bound on the gamma distribution's tail; exact: its inverse",
-                                      {"closed", "exact"}));
-  return specs;
-}
-
-/// Returns the entry of a variant. Cost: a sweep for the moments, fused with the accumulation; one for the logarithms
-/// of a gamma fit; one for the values that exceed the first threshold, or for the selection of a single stage.
-SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFits& fits) {
-  SparsifierEntry entry;
-  entry.name = name;
-  entry.summary = summary;
-  entry.source = "arXiv:2101.10761 (SIDCo), algorithm 1, sections 2.3 and B.3";
-  entry.settings = settings(fits);
+    entry.settings.push_back(SettingSpec::text("gamma_inverse", "closed",
+                                               "closed: a bound on the gamma distribution's tail; exact: its inverse",
+                                               {"closed", "exact"}));
   entry.exact = true;
   // Finding the number of stages takes up to four windows. Among many zeros nothing controls the count.
   entry.band = kAnyCount;
   entry.band.settling_steps = 40;
   entry.resize = {OnResize::kReshard, "keeps its stages: rank r those of rank r modulo the old number of workers"};
-  // Measured on MNIST (MLP), CIFAR-10 (ResNet-20), text (LSTM) and random images: the first fits, of one stage, give
-  // 0.2 to 4.5. Later 0.6 to 1.4; 0.1 to 1.25 at density 0.001 on MNIST, whose first layer has many gradients of zero.
-  // Without the search for a number of stages nothing settles.
+  // Measured on MNIST (MLP), CIFAR-10 (ResNet-20), text (LSTM) and random images: first fits 0.2 to 4.5, later 0.6 to
+  // 1.4; at density 0.001 on MNIST, with many zeros, 0.1 to 1.25. Without the search for stages nothing settles.
   entry.forecast = [](const Settings& values) {
     constexpr CountRange kFirst{0.1, 1, 5};
     if (values.text("adapt") != "hillclimb") return CountForecast{.settled = kFirst};

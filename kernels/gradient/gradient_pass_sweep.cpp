@@ -137,8 +137,7 @@ HWY_INLINE const float* accumulated(const AccumulateJob& job) {
 }
 
 /// Selects block by block of vectors. Those with hits are noted without a branch, and looked at again in the
-/// first-level cache. With a branch, at one hit in a hundred, every sixth vector would be mispredicted, and loads would
-/// wait.
+/// first-level cache. A branch would be mispredicted at every sixth vector with one hit in a hundred.
 template <AccumulateKind kKind, class D>
 HWY_INLINE ChunkOutcome accumulate_select_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t end,
                                                 float threshold, std::uint32_t* indices, float* values) {
@@ -307,8 +306,7 @@ bool any_non_finite(const Outcomes& outcomes) {
   return std::ranges::any_of(outcomes, &ChunkOutcome::non_finite);
 }
 
-/// Selects from one piece. Elements outside `wanted` are only accumulated. Hits go to the places of the piece's own
-/// elements, so that pieces need not know each other's counts.
+/// Selects from one piece; elements outside `wanted` are only accumulated. Hits go to the places of its own elements.
 ChunkOutcome select_piece(const AccumulateJob& job, Range piece, Range wanted, float threshold,
                           SparseVector& selected) {
   const std::size_t first = std::clamp(wanted.begin, piece.begin, piece.end);
@@ -338,8 +336,7 @@ void join_runs(std::span<const HitRun> runs, SparseVector& selected) {
     std::memmove(selected.indices.data() + places[run], selected.indices.data() + begin, count * sizeof(std::uint32_t));
     std::memmove(selected.values.data() + places[run], selected.values.data() + begin, count * sizeof(float));
   };
-  // Runs that lie where others go are moved one after the other, first to last, so that none is overwritten. All others
-  // lie behind the joined entries and are out of each other's way.
+  // Runs that lie where others go are moved in order, so that none is overwritten. All others lie behind these places.
   std::size_t run = 0;
   while (run < runs.size() && runs[run].begin < total) move(run++);
   if (total < kPieceElements) {

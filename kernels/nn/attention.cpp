@@ -91,8 +91,7 @@ class BlockedAttention final : public Plan {
   }
 
  private:
-  /// The floats of a block. Two of them stay in a processor's own cache; the library copies keys and values for each
-  /// block's products, so that many small ones would cost more.
+  /// The floats of a block: two stay in a processor's own cache. The library copies keys and values for each block.
   static constexpr std::int64_t kBlockFloats = std::int64_t{1} << 17;
   static constexpr std::int64_t kFewestRows = 64;
 

@@ -215,8 +215,7 @@ void specialize(const BackwardPiece& piece, const Body& body) {
   }
 }
 
-/// Reduces the gradient g behind the ReLU: sum[c] = sum of g, moment[c] = sum of g * (x - mean), and masked = g or
-/// null.
+/// Reduces the gradient g behind the ReLU: sum[c] = sum of g, moment[c] = sum of g * (x - mean). Stores g to `masked`.
 void reduce(const BackwardPiece& piece, float* sum, float* moment, float* masked) {
   specialize(piece, [&]<ReluMask kMask, bool kTwo>() {
     masked != nullptr ? reduce_as<kMask, kTwo, true>(piece, sum, moment, masked)
@@ -315,8 +314,7 @@ class CpuBatchNorm final : public Plan {
     for (std::size_t c = 0; c < spec_.channels; ++c) factor[c] = pass.parameters[0].data()[c] * inverse_deviations[c];
   }
 
-  /// Computes the batch's mean and inverse deviation, and updates the running statistics. Combines the pieces' means
-  /// and squared deviations (Chan, Golub and LeVeque).
+  /// Computes the batch's moments from its pieces' (Chan, Golub and LeVeque), and updates the running statistics.
   void compute_moments(const ForwardPass& pass) const {
     detail::for_each_chunk(pieces_, [&](std::size_t piece) {
       float* own = partials(pass.scratch, piece);

@@ -9,6 +9,8 @@
 namespace dragonn::kernels {
 namespace {
 
+using namespace dnnl;
+
 void copy_cpu(const ChannelCopy& shape, TypedView<const float> source, TypedView<float> target) {
   const float* from = source.data() + shape.source_first;
   float* to = target.data() + shape.target_first;
@@ -68,23 +70,6 @@ bool check_scale(const ChannelScale& shape, std::size_t image, std::size_t other
   return true;
 }
 
-}  // namespace
-
-constinit decltype(copy_channels) copy_channels("copy_channels", copy_cpu, check_copy);
-constinit decltype(scale_channels) scale_channels("scale_channels", scale_cpu,
-                                                  [](const ChannelScale& shape, auto input, auto factors, auto output) {
-                                                    return check_scale(shape, input.size(), output.size(),
-                                                                       factors.size());
-                                                  });
-constinit decltype(channel_products) channel_products(
-    "channel_products", products_cpu, [](const ChannelScale& shape, auto input, auto gradient, auto factors) {
-      return check_scale(shape, input.size(), gradient.size(), factors.size());
-    });
-
-namespace {
-
-using namespace dnnl;
-
 class OneDnnLocalResponse final : public Plan {
  public:
   explicit OneDnnLocalResponse(const LocalResponseSpec& spec) {
@@ -119,8 +104,7 @@ class OneDnnLocalResponse final : public Plan {
 
  private:
   std::size_t workspace_ = 0;
-  onednn::Execution forward_;
-  onednn::Execution backward_;
+  onednn::Execution forward_, backward_;
 };
 
 std::unique_ptr<Plan> make_cpu(const Device&, const LocalResponseSpec& spec) {
@@ -132,6 +116,16 @@ std::unique_ptr<Plan> make_cpu(const Device&, const LocalResponseSpec& spec) {
 
 }  // namespace
 
+constinit decltype(copy_channels) copy_channels("copy_channels", copy_cpu, check_copy);
+constinit decltype(scale_channels) scale_channels("scale_channels", scale_cpu,
+                                                  [](const ChannelScale& shape, auto input, auto factors, auto output) {
+                                                    return check_scale(shape, input.size(), output.size(),
+                                                                       factors.size());
+                                                  });
+constinit decltype(channel_products) channel_products(
+    "channel_products", products_cpu, [](const ChannelScale& shape, auto input, auto gradient, auto factors) {
+      return check_scale(shape, input.size(), gradient.size(), factors.size());
+    });
 constinit decltype(make_local_response_plan) make_local_response_plan("local response normalization", make_cpu);
 
 }  // namespace dragonn::kernels

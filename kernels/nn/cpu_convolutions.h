@@ -17,8 +17,7 @@ std::unique_ptr<Plan> make_pointwise_convolution(const ConvolutionSpec& spec);
 bool pointwise_is_faster(const ConvolutionSpec& spec);
 
 /// Makes a plan for kernels of many rows and few channels, where oneDNN's blocked kernels are slow. Scratch memory
-/// holds a copy or two of the weights of a part (strip_convolution.cpp) and 1 MiB of strips, or one row's if that is
-/// more.
+/// holds a part's weights (strip_convolution.cpp), once or twice, and 1 MiB of strips, or one row's if that is more.
 std::unique_ptr<Plan> make_strip_convolution(const ConvolutionSpec& spec);
 
 /// Makes a plan for an ungrouped convolution of many channels with strides of 1; for narrow images in large batches it

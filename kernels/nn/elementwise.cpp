@@ -74,6 +74,12 @@ bool check_sizes(TypedView<const float> a, TypedView<const float> b, TypedView<f
   return true;
 }
 
+bool check_copy(TypedView<const float> source, TypedView<float> target) {
+  if (source.size() != target.size())
+    throw ShapeError(fmt::format("copy of {} elements to {}", source.size(), target.size()));
+  return true;
+}
+
 void dropout_cpu(TypedView<const float> input, float rate, View<const std::uint64_t> key, TypedView<float> output) {
   constexpr std::size_t kDraws = 1024;
   const float factor = 1.0f / (1.0f - rate);
@@ -104,14 +110,6 @@ constinit decltype(relu_backward) relu_backward(
     },
     check_sizes);
 constinit decltype(fill) fill("fill", fill_cpu);
-
-namespace {
-bool check_copy(TypedView<const float> source, TypedView<float> target) {
-  if (source.size() != target.size())
-    throw ShapeError(fmt::format("copy of {} elements to {}", source.size(), target.size()));
-  return true;
-}
-}  // namespace
 
 void copy(TypedView<const float> source, TypedView<float> target) {
   check_copy(source, target);

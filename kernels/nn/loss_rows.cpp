@@ -112,8 +112,7 @@ double sum_of_log1p(const float* exponentials, std::size_t size) {
 }
 
 double logistic(const float* row, std::size_t size, float share, float* result) {
-  // The form log(1 + exp(x)) = max(0, x) + log(1 + exp(-|x|)) does not overflow; in this order x86's maximum keeps a
-  // NaN.
+  // As max(0, x) + log(1 + exp(-|x|)), which does not overflow. In this order x86's maximum keeps a NaN.
   constexpr std::size_t kPiece = 2048;  // exponentials of a piece stay in the nearest cache
   float exponentials[kPiece];
   double losses =

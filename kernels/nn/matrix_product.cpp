@@ -151,8 +151,7 @@ class OneDnnProduct final : public PackedProduct {
   }
 
  private:
-  onednn::Execution product_;
-  onednn::Execution packing_;
+  onednn::Execution product_, packing_;
   std::size_t packed_ = 0;
 };
 

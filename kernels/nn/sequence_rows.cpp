@@ -71,33 +71,6 @@ void swap_axes_cpu(TypedView<const float> input, std::size_t rows, std::size_t c
     transpose(input.data() + begin, rows, columns, output.data() + begin);
 }
 
-}  // namespace
-
-constinit decltype(to_time_major) to_time_major(
-    "to_time_major", to_time_major_cpu, [](const SequenceRows& rows, auto batch_major, auto lengths, auto time_major) {
-      return check_sizes(rows, batch_major.size(), time_major.size(), lengths.size());
-    });
-constinit decltype(mask_steps) mask_steps("mask_steps", mask_steps_cpu,
-                                          [](const SequenceRows& rows, auto input, auto lengths, auto output) {
-                                            return check_sizes(rows, input.size(), output.size(), lengths.size());
-                                          });
-constinit decltype(to_batch_major) to_batch_major("to_batch_major", to_batch_major_cpu,
-                                                  [](const SequenceRows& rows, auto time_major, auto lengths, bool,
-                                                     auto batch_major) {
-                                                    return check_sizes(rows, batch_major.size(), time_major.size(),
-                                                                       lengths.size());
-                                                  });
-
-constinit decltype(swap_axes) swap_axes("swap_axes", swap_axes_cpu,
-                                        [](auto input, std::size_t rows, std::size_t columns, auto output) {
-                                          if (input.size() != output.size() || input.size() % (rows * columns) != 0)
-                                            throw ShapeError(fmt::format("matrices of [{}, {}]: {} elements into {}",
-                                                                         rows, columns, input.size(), output.size()));
-                                          return true;
-                                        });
-
-namespace {
-
 /// Adds products: target_f += a_f * b_f.
 void add_products(const float* a, const float* b, std::size_t features, float* target) {
   for (std::size_t f = 0; f < features; ++f) target[f] += a[f] * b[f];
@@ -147,6 +120,28 @@ bool check_sizes(const LookaheadSpec& spec, std::size_t input, std::size_t weigh
 
 }  // namespace
 
+constinit decltype(to_time_major) to_time_major(
+    "to_time_major", to_time_major_cpu, [](const SequenceRows& rows, auto batch_major, auto lengths, auto time_major) {
+      return check_sizes(rows, batch_major.size(), time_major.size(), lengths.size());
+    });
+constinit decltype(mask_steps) mask_steps("mask_steps", mask_steps_cpu,
+                                          [](const SequenceRows& rows, auto input, auto lengths, auto output) {
+                                            return check_sizes(rows, input.size(), output.size(), lengths.size());
+                                          });
+constinit decltype(to_batch_major) to_batch_major("to_batch_major", to_batch_major_cpu,
+                                                  [](const SequenceRows& rows, auto time_major, auto lengths, bool,
+                                                     auto batch_major) {
+                                                    return check_sizes(rows, batch_major.size(), time_major.size(),
+                                                                       lengths.size());
+                                                  });
+
+constinit decltype(swap_axes) swap_axes("swap_axes", swap_axes_cpu,
+                                        [](auto input, std::size_t rows, std::size_t columns, auto output) {
+                                          if (input.size() != output.size() || input.size() % (rows * columns) != 0)
+                                            throw ShapeError(fmt::format("matrices of [{}, {}]: {} elements into {}",
+                                                                         rows, columns, input.size(), output.size()));
+                                          return true;
+                                        });
 constinit decltype(lookahead_forward) lookahead_forward(
     "lookahead_forward", forward_cpu, [](const LookaheadSpec& spec, auto input, auto weights, auto output) {
       return check_sizes(spec, input.size(), weights.size(), output.size());

@@ -97,7 +97,9 @@ class StripConvolution final : public Plan {
         multiply(column_matrix(columns, part, rows), transpose(map_matrix(map, part)), 0, windows);
         add_windows(part, rows, windows, pass.input_gradients[0].data());
       });
-      scatter_weights(part, map_gradient, pass.parameter_gradients[0].data());
+      for_each_weight_run(part, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+        std::copy_n(map_gradient + from, count, pass.parameter_gradients[0].data() + to);
+      });
     });
   }
 
@@ -257,16 +259,10 @@ class StripConvolution final : public Plan {
     });
   }
 
-  /// Gathers the part of HWIO weights, and below puts it back. @param map [window_floats(), column_floats()].
+  /// Gathers the part of HWIO weights. @param map [window_floats(), column_floats()].
   void gather_weights(const Part& part, const float* weights, float* map) const {
     for_each_weight_run(part, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
       std::copy_n(weights + from, count, map + to);
-    });
-  }
-
-  void scatter_weights(const Part& part, const float* map, float* weights) const {
-    for_each_weight_run(part, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
-      std::copy_n(map + from, count, weights + to);
     });
   }
 

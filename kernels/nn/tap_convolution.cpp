@@ -81,8 +81,7 @@ std::vector<Run> find_runs(const ConvolutionSpec& spec) {
   return runs;
 }
 
-/// The copies of a tensor that products work on, [pixels, batch, channels]: a run of all images has the rows of a
-/// matrix.
+/// The copies of a tensor that products work on, [pixels, batch, channels]: the runs of all images make a matrix.
 class ByPixel {
  public:
   /// @param images [batch, height, width, channels].  @param margin of zeros, in pixels.

@@ -256,9 +256,8 @@ void transform_output_gradient(const WinogradImages& images, const WinogradChunk
   });
 }
 
-/// Multiplies kRows rows of a position's matrix with a panel of kVectors vectors.
-/// @param left the first row's first channel.  @param stride from a block of channels to the next.
-/// @param column the panel's first column.
+/// Multiplies kRows rows of a position's matrix, from `left` on, with a panel of kVectors vectors, from `column` on.
+/// @param stride from a block of channels to the next.
 template <std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void multiply_rows(const float* HWY_RESTRICT left, std::size_t stride, const float* HWY_RESTRICT panel,
                               std::size_t inputs, std::size_t column, float* HWY_RESTRICT product) {
