@@ -92,8 +92,7 @@ namespace {
 /// The factor on the threshold after a step that selected `ratio` times k entries.
 struct Feedback {
   bool symmetric;
-  double beta;
-  double gamma;
+  double beta, gamma;
 
   double factor(double ratio) const {
     if (ratio > beta) return 1 + gamma;

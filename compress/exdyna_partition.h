@@ -25,8 +25,7 @@ struct ExdynaPartitionRules {
 class ExdynaPartition {
  public:
   struct Range {
-    std::size_t begin;
-    std::size_t end;
+    std::size_t begin, end;
   };
 
   /// Makes a partition for no ranks.
@@ -53,11 +52,8 @@ class ExdynaPartition {
 
  private:
   ExdynaPartitionRules rules_;
-  std::size_t numel_ = 0;
-  std::size_t blocks_ = 0;
-  std::size_t block_size_ = 0;
-  std::vector<std::uint64_t> lengths_;
-  std::vector<std::uint64_t> positions_;
+  std::size_t numel_ = 0, blocks_ = 0, block_size_ = 0;
+  std::vector<std::uint64_t> lengths_, positions_;
   std::vector<double> counts_;  // by partition: scratch of adjust
 };
 

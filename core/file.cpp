@@ -121,7 +121,7 @@ void sync_directory(const std::filesystem::path& path) {
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder, O_RDONLY | O_DIRECTORY) {
-  if (!folder_.valid()) throw SystemError(fmt::format("cannot open {}: {}", folder.string(), std::strerror(errno)));
+  if (!folder_.valid()) throw system_error("open", folder, errno);
   if (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   throw ConfigError(
       fmt::format("{}: another process writes there; wait for its end, or choose another folder", folder.string()));

@@ -50,10 +50,59 @@ struct Network::Impl {
   }
   const LayerGraph& graph() const { return *graphs.front(); }
   CarriedState& carried(Mode mode) { return states[mode == Mode::kTrain ? 0 : 1]; }
-  const LayerGraph& graph_of(std::int64_t steps);
-  kernels::ElementType activation_type() const;
-  View<float> state_for(std::size_t batch, Mode mode);
-  PreparedPlan& plan_for(const NetworkBatch& batch, Mode mode);
+  GraphPlan make_plan(std::size_t batch, Mode mode) const {
+    return {graph(), batch, mode, device, /*input_gradient=*/false, activation_type()};
+  }
+
+  const LayerGraph& graph_of(std::int64_t steps) {
+    if (steps == 0) return graph();
+    for (const auto& candidate : graphs)
+      if (candidate->sample_shape()[0] == steps) return *candidate;
+    graphs.push_back(std::make_unique<LayerGraph>(graph().with_steps(steps)));
+    return *graphs.back();
+  }
+
+  /// Returns the type of activations in memory: what goes with the device's precision, if all layers take it.
+  kernels::ElementType activation_type() const {
+    using kernels::ElementType;
+    if (kernels::storage_type(device) == ElementType::kFloat32) return ElementType::kFloat32;
+    const std::string obstacle = bf16_obstacle(graph());
+    if (obstacle.empty()) return ElementType::kBf16;
+    if (!std::exchange(told_obstacle, true))
+      log::warning(std::max(this_rank(), 0), "device_math = \"bf16\": activations stay float32 in memory, because {}",
+                   obstacle);
+    return ElementType::kFloat32;
+  }
+
+  View<float> state_for(std::size_t batch, Mode mode) {
+    if (state_size() == 0) return {};
+    CarriedState& state = carried(mode);
+    if (state.batch == 0) {
+      state.values.resize_discard(state_size() * batch);
+      kernels::fill(0, state.values.view());
+      state.batch = batch;
+    }
+    DRAGONN_CHECK(state.batch == batch, "a batch of {} samples goes on from the state of {}: reset the state before it",
+                  batch, state.batch);
+    return state.values.view();
+  }
+
+  PreparedPlan& plan_for(const NetworkBatch& batch, Mode mode) {
+    const LayerGraph& layers = graph_of(batch.steps);
+    PreparedPlan* plan = nullptr;
+    for (const auto& candidate : plans)
+      if (&candidate->layers.graph() == &layers && candidate->layers.batch() == batch.size &&
+          candidate->layers.mode() == mode)
+        plan = candidate.get();
+    if (plan == nullptr) {
+      plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type()));
+      plan = plans.back().get();
+    }
+    const std::size_t floats = plan->layers.workspace_floats();
+    if (floats > workspace.size()) workspace.resize_discard(floats);
+    plan->layers.bind(workspace.view(), arena, statistics.view(), state_for(batch.size, mode));
+    return *plan;
+  }
 
   std::vector<std::unique_ptr<LayerGraph>> graphs;  // as built, then those of other numbers of steps
   double label_smoothing;
@@ -68,56 +117,6 @@ struct Network::Impl {
   mutable bool told_obstacle = false;
   std::uint64_t seed = 0;
 };
-
-const LayerGraph& Network::Impl::graph_of(std::int64_t steps) {
-  if (steps == 0) return graph();
-  for (const auto& candidate : graphs)
-    if (candidate->sample_shape()[0] == steps) return *candidate;
-  graphs.push_back(std::make_unique<LayerGraph>(graph().with_steps(steps)));
-  return *graphs.back();
-}
-
-/// Returns the type of activations in memory: what goes with the device's precision, if all layers take it.
-kernels::ElementType Network::Impl::activation_type() const {
-  using kernels::ElementType;
-  if (kernels::storage_type(device) == ElementType::kFloat32) return ElementType::kFloat32;
-  const std::string obstacle = bf16_obstacle(graph());
-  if (obstacle.empty()) return ElementType::kBf16;
-  if (!std::exchange(told_obstacle, true))
-    log::warning(std::max(this_rank(), 0), "device_math = \"bf16\": activations stay float32 in memory, because {}",
-                 obstacle);
-  return ElementType::kFloat32;
-}
-
-View<float> Network::Impl::state_for(std::size_t batch, Mode mode) {
-  if (state_size() == 0) return {};
-  CarriedState& state = carried(mode);
-  if (state.batch == 0) {
-    state.values.resize_discard(state_size() * batch);
-    kernels::fill(0, state.values.view());
-    state.batch = batch;
-  }
-  DRAGONN_CHECK(state.batch == batch, "a batch of {} samples goes on from the state of {}: reset the state before it",
-                batch, state.batch);
-  return state.values.view();
-}
-
-PreparedPlan& Network::Impl::plan_for(const NetworkBatch& batch, Mode mode) {
-  const LayerGraph& layers = graph_of(batch.steps);
-  PreparedPlan* plan = nullptr;
-  for (const auto& candidate : plans)
-    if (&candidate->layers.graph() == &layers && candidate->layers.batch() == batch.size &&
-        candidate->layers.mode() == mode)
-      plan = candidate.get();
-  if (plan == nullptr) {
-    plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type()));
-    plan = plans.back().get();
-  }
-  const std::size_t floats = plan->layers.workspace_floats();
-  if (floats > workspace.size()) workspace.resize_discard(floats);
-  plan->layers.bind(workspace.view(), arena, statistics.view(), state_for(batch.size, mode));
-  return *plan;
-}
 
 Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device)
     : impl_(std::make_unique<Impl>(std::move(layers), label_smoothing, device)) {
@@ -170,17 +169,14 @@ std::vector<LayerSummary> Network::summary() const {
 }
 
 MemoryEstimate Network::memory(std::size_t batch) const {
-  const GraphPlan plan(impl_->graph(), batch, Mode::kTrain, impl_->device, /*input_gradient=*/false,
-                       impl_->activation_type());
+  const GraphPlan plan = impl_->make_plan(batch, Mode::kTrain);
   const std::size_t parameters = impl_->arena.size() * sizeof(float);
   const std::size_t kept = plan.kept_floats();
   return {parameters, parameters, kept * sizeof(float), (plan.workspace_floats() - kept) * sizeof(float)};
 }
 
 std::size_t Network::evaluation_bytes(std::size_t batch) const {
-  const GraphPlan plan(impl_->graph(), batch, Mode::kEvaluate, impl_->device, /*input_gradient=*/false,
-                       impl_->activation_type());
-  return plan.workspace_floats() * sizeof(float);
+  return impl_->make_plan(batch, Mode::kEvaluate).workspace_floats() * sizeof(float);
 }
 
 double Network::training_flops() const {

@@ -67,8 +67,7 @@ class WeightDecay {
 
  private:
   struct Range {
-    std::size_t begin = 0;
-    std::size_t end = 0;
+    std::size_t begin = 0, end = 0;
     float coefficient = 0;
   };
   std::vector<Range> ranges_;  ///< cover the arena; neighbours differ in their coefficient
@@ -195,27 +194,23 @@ class Adam final : public Optimizer {
  private:
   ParameterArena& arena_;
   WeightDecay decay_;
-  double beta1_;
-  double beta2_;
+  double beta1_, beta2_;
   bool bias_correction_;
   kernels::AdamRule rule_;
   Buffer<float> first_;   ///< m, [arena]
   Buffer<float> second_;  ///< v, [arena]
 };
 
-SettingSpecs adam_specs(double weight_decay) {
-  // The largest value below 1 that survives the rounding to float.
-  constexpr double kBelowOne = 1.0 - 0x1p-24;
-  return WeightDecay::specs(
-      weight_decay, {{"beta1", 0.9, "decay rate of the mean of the gradients", 0.0, kBelowOne},
-                     {"beta2", 0.999, "decay rate of the mean of the squared gradients", 0.0, kBelowOne},
-                     SettingSpec::number("epsilon", 1e-8, "added to the root of the second moment", 0).above_minimum(),
-                     {"bias_correction", true, "true: correct the moments for their start at zero"}});
-}
-
 OptimizerEntry adam_entry(const std::string& name, const std::string& summary, const std::string& source,
                           bool decoupled) {
-  return {{name, summary, source, adam_specs(decoupled ? 0.01 : 0.0)},
+  constexpr double kBelowOne = 1.0 - 0x1p-24;  // the largest value below 1 that survives the rounding to float
+  return {{name, summary, source,
+           WeightDecay::specs(
+               decoupled ? 0.01 : 0.0,
+               {{"beta1", 0.9, "decay rate of the mean of the gradients", 0.0, kBelowOne},
+                {"beta2", 0.999, "decay rate of the mean of the squared gradients", 0.0, kBelowOne},
+                SettingSpec::number("epsilon", 1e-8, "added to the root of the second moment", 0).above_minimum(),
+                {"bias_correction", true, "true: correct the moments for their start at zero"}})},
           2,
           false,
           false,

@@ -20,8 +20,7 @@ namespace dragonn::kernels {
 struct NormalizePiece {
   const float* input = nullptr;
   const float* residual = nullptr;  ///< null if there is none
-  std::size_t rows = 0;
-  std::size_t channels = 0;
+  std::size_t rows = 0, channels = 0;
   const float* mean = nullptr;
   const float* factor = nullptr;  ///< scale / standard deviation
   const float* shift = nullptr;
@@ -41,8 +40,7 @@ struct BackwardPiece {
   const float* output = nullptr;  ///< for ReluMask::kOutput
   const float* output_gradient = nullptr;
   const float* other_gradient = nullptr;  ///< added to output_gradient, or null
-  std::size_t rows = 0;
-  std::size_t channels = 0;
+  std::size_t rows = 0, channels = 0;
   ReluMask mask = ReluMask::kNone;
   const float* mean = nullptr;
   const float* factor = nullptr;
@@ -349,17 +347,17 @@ class CpuBatchNorm final : public Plan {
 
   BackwardPiece whole_of(const BackwardPass& pass, const float* mean, const float* factor) const {
     const auto gradients = pass.output_gradients;
-    BackwardPiece whole;
-    whole.input = pass.inputs[0].data();
-    whole.output = pass.output.data();
-    whole.output_gradient = gradients[0].data();
-    whole.other_gradient = gradients.size() > 1 ? gradients[1].data() : nullptr;
-    whole.channels = spec_.channels;
-    if (spec_.relu) whole.mask = spec_.residual ? ReluMask::kOutput : ReluMask::kRecompute;
-    whole.mean = mean;
-    whole.factor = factor;
-    whole.shift = pass.parameters[1].data();
-    return whole;
+    return {.input = pass.inputs[0].data(),
+            .output = pass.output.data(),
+            .output_gradient = gradients[0].data(),
+            .other_gradient = gradients.size() > 1 ? gradients[1].data() : nullptr,
+            .channels = spec_.channels,
+            .mask = !spec_.relu      ? ReluMask::kNone
+                    : spec_.residual ? ReluMask::kOutput
+                                     : ReluMask::kRecompute,
+            .mean = mean,
+            .factor = factor,
+            .shift = pass.parameters[1].data()};
   }
 
   BackwardPiece part(BackwardPiece whole, std::size_t piece) const {

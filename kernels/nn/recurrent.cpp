@@ -82,7 +82,12 @@ class SteppedRecurrent final : public RecurrentPlan {
                           .output = saved.gates,
                           .saved = saved.projection,
                           .scratch = arguments.scratch});
-    start(saved, arguments.states);
+    const auto begin = [&](View<float> sequence, std::size_t which) {
+      const View<float> target = sequence.subview((spec_.reverse ? steps_ : 0) * row(), row());
+      arguments.states.empty() ? fill(0, target) : copy(arguments.states[which], target);
+    };
+    begin(saved.hidden, 0);
+    if (lstm()) begin(saved.cells, 1);
     Cutter<float> scratch(arguments.scratch);
     const View<float> recurrent = scratch.take(batch_ * gates_);
     const View<float> packed = scratch.take(step_->packed_floats());
@@ -158,17 +163,6 @@ class SteppedRecurrent final : public RecurrentPlan {
                    .parameter_gradients = parameter_gradients,
                    .saved = saved,
                    .scratch = scratch});
-  }
-
-  /// Puts the state that the pass starts from in its place.
-  void start(const Saved<float>& saved, std::span<const View<float>> states) const {
-    const std::size_t first = (spec_.reverse ? steps_ : 0) * row();
-    const auto begin = [&](View<float> sequence, std::size_t which) {
-      const View<float> target = sequence.subview(first, row());
-      states.empty() ? fill(0, target) : copy(states[which], target);
-    };
-    begin(saved.hidden, 0);
-    if (lstm()) begin(saved.cells, 1);
   }
 
   void run_steps_back(const RecurrentBackward& arguments, const Saved<const float>& saved, View<float> gate_gradients,

@@ -135,8 +135,7 @@ class ByPixel {
   }
 
   std::int64_t batch_, height_, width_, channels_;
-  std::int64_t pitch_;   // pixels from row to row
-  std::int64_t margin_;  // pixels
+  std::int64_t pitch_, margin_;  // pixels from row to row, and around the rows
 };
 
 class TapConvolution final : public Plan {
