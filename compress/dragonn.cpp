@@ -49,8 +49,7 @@ class Dragonn final : public Sparsifier {
     return std::max<std::size_t>(1, static_cast<std::size_t>(slots_ * static_cast<double>(k)));
   }
 
-  double slots_;
-  double oversample_;
+  double slots_, oversample_;
   bool priority_;
   SampleRules sample_;
   std::size_t numel_;

@@ -74,8 +74,7 @@ class Randomk final : public Sparsifier {
 
   static constexpr std::size_t kBits = 64;  // of a word
 
-  bool shared_;
-  bool rescale_;
+  bool shared_, rescale_;
   std::size_t numel_;
   Buffer<std::uint64_t> drawn_;    // a bit for every element; zeros between steps
   Buffer<std::uint32_t> indices_;  // on the host, where they are drawn; the pass of the next step waits for their copy

@@ -78,8 +78,7 @@ class Redsync final : public Sparsifier {
   double tolerance_;
   std::size_t numel_;
   CandidatePool pool_;
-  double mean_ = 0;
-  double largest_ = 0;
+  double mean_ = 0, largest_ = 0;
 };
 
 const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {

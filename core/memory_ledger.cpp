@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 namespace dragonn {
-
 namespace {
 
 // The thread's, and no parameter: all constructors between who knows what memory is for and the buffer would pass it.

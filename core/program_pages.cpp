@@ -17,19 +17,13 @@ struct ValueText {
   std::string name;                // "DIR"
   std::string limits;              // "INT in [1 - 1024]"
   std::vector<std::string> words;  // "cpu", "cuda"; also "auto" of "auto|DIR"
-  bool is_file = false;
-  bool is_folder = false;
+  bool is_file = false, is_folder = false;
 };
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
   for (const auto part : std::views::split(text, separator)) parts.emplace_back(part.begin(), part.end());
   return parts;
-}
-
-/// Returns whether a word stands for itself, as names of values in capitals do not.
-bool is_literal(const std::string& word) {
-  return !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return std::islower(c) != 0; });
 }
 
 ValueText value_of(const OptionText& option) {
@@ -44,8 +38,12 @@ ValueText value_of(const OptionText& option) {
     value.name = fmt::format("{}", fmt::join(value.words, "|"));
     value.limits.clear();
   }
-  for (const std::string& word : split(value.name, '|'))
-    if (is_literal(word) && !std::ranges::count(value.words, word)) value.words.push_back(word);
+  for (const std::string& word : split(value.name, '|')) {
+    // A word in small letters stands for itself, as names of values in capitals do not.
+    const bool literal =
+        !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return std::islower(c) != 0; });
+    if (literal && !std::ranges::count(value.words, word)) value.words.push_back(word);
+  }
   const std::string& kind = option.is_positional ? option.names.front() : value.name;
   value.is_folder = kind.find("DIR") != std::string::npos;
   value.is_file = kind.find("FILE") != std::string::npos || kind.find("CONFIG") != std::string::npos;

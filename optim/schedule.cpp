@@ -50,8 +50,7 @@ class WarmedUp : public Schedule {
 
  private:
   ScheduleContext context_;
-  double warmup_steps_;
-  double start_factor_;
+  double warmup_steps_, start_factor_;
   Decay decay_;
 };
 

@@ -40,8 +40,7 @@ bool StageSearch::in_band(double mean) const {
 }
 
 void StageSearch::climb(double mean, std::int64_t max) {
-  constexpr std::int64_t kTurnsBeforeHold = 2;
-  constexpr std::int64_t kWindowsHeld = 20;
+  constexpr std::int64_t kTurnsBeforeHold = 2, kWindowsHeld = 20;
   if (windows_held_ > 0) {
     if (++windows_held_ <= kWindowsHeld) return;
     forget_errors();
@@ -113,8 +112,7 @@ struct SidcoFits {
 
 /// The moments of magnitudes, or of exceedances.
 struct Statistics {
-  double count = 0;
-  double mean = 0;
+  double count = 0, mean = 0;
   double variance = 0;  ///< divides by count - 1
 };
 

@@ -267,12 +267,10 @@ class StripConvolution final : public Plan {
   }
 
   ConvolutionSpec spec_;
-  std::int64_t output_height_, output_width_;
-  std::int64_t group_inputs_, group_outputs_;
+  std::int64_t output_height_, output_width_, group_inputs_, group_outputs_;
   std::int64_t rows_at_once_ = 1;
-  std::size_t map_floats_ = 0;     // the weights of a part
-  std::size_t window_floats_ = 0;  // of a piece
-  std::size_t column_floats_ = 0;
+  std::size_t map_floats_ = 0;                         // the weights of a part
+  std::size_t window_floats_ = 0, column_floats_ = 0;  // of a piece
 };
 
 }  // namespace

@@ -492,8 +492,7 @@ class Tiling {
   std::size_t transformed_floats(std::size_t channels) const { return length_ * channels * kWinogradPositions; }
 
  private:
-  std::size_t tiles_;
-  std::size_t length_;
+  std::size_t tiles_, length_;
 };
 
 class WinogradConvolution final : public Plan {
@@ -627,8 +626,7 @@ class WinogradConvolution final : public Plan {
   }
 
   ConvolutionSpec spec_;
-  std::size_t threads_;
-  std::size_t inputs_, outputs_;
+  std::size_t threads_, inputs_, outputs_;
   std::int64_t height_, width_;  // of the outputs
   Tiling forward_tiles_, backward_tiles_;
   std::vector<float> zeros_;
