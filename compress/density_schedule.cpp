@@ -19,21 +19,6 @@ void check_density(double density) {
   throw ConfigError(fmt::format("density = {}: expected a number in (0, 1]", density));
 }
 
-}  // namespace
-
-double density_at(const std::string& name, const Settings& settings, const DensityPoint& point) {
-  check_density(point.density);
-  const DensityScheduleEntry& entry = Registry<DensityScheduleEntry>::instance().at(name);
-  return std::clamp(entry.at(settings, point), point.density, 1.0);
-}
-
-std::size_t target_count(double density, std::size_t numel) {
-  check_density(density);
-  return std::max<std::size_t>(1, static_cast<std::size_t>(std::floor(density * static_cast<double>(numel))));
-}
-
-namespace {
-
 SettingSpec warmup_epochs(std::int64_t epochs) {
   return SettingSpec::integer("warmup_epochs", epochs, "epochs before the density reaches the target", 0);
 }
@@ -102,4 +87,16 @@ const Registration<DensityScheduleEntry> list{
      }}};
 
 }  // namespace
+
+double density_at(const std::string& name, const Settings& settings, const DensityPoint& point) {
+  check_density(point.density);
+  const DensityScheduleEntry& entry = Registry<DensityScheduleEntry>::instance().at(name);
+  return std::clamp(entry.at(settings, point), point.density, 1.0);
+}
+
+std::size_t target_count(double density, std::size_t numel) {
+  check_density(density);
+  return std::max<std::size_t>(1, static_cast<std::size_t>(std::floor(density * static_cast<double>(numel))));
+}
+
 }  // namespace dragonn::compress

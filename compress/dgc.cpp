@@ -76,25 +76,20 @@ class Dgc final : public Sparsifier {
   bool is_kept_ = false;  ///< whether the last selection was a choice of the k largest, which has their threshold
 };
 
-SettingSpecs settings() {
-  SettingSpecs specs = sample_settings();
-  specs.push_back(SettingSpec::text(
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
+  entry.name = "dgc";
+  entry.summary = "entries above a threshold estimated from a sample";
+  entry.source = "arXiv:1712.01887 (DGC), section 3.1; variants: synxlin/deep-gradient-compression, sands-lab/grace";
+  entry.settings = sample_settings();
+  entry.settings.push_back(SettingSpec::text(
       "strategy", "resample",
       "correction of a threshold that selects too many or too few entries; resample: keep the k largest of too many, "
       "lower the threshold for too few; paper: keep the k largest of too many, accept too few; dgc_code and grace: a "
       "bounded search for the threshold",
       names_in(kStrategies)));
-  specs.push_back(SettingSpec::text(
+  entry.settings.push_back(SettingSpec::text(
       "truncate", "none", "index: send at most k entries, those of lowest index, as the DGC code does; none: send all",
       {"none", "index"}));
-  return specs;
-}
-
-const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
-  entry.name = "dgc";
-  entry.summary = "entries above a threshold estimated from a sample";
-  entry.source = "arXiv:1712.01887 (DGC), section 3.1; variants: synxlin/deep-gradient-compression, sands-lab/grace";
-  entry.settings = settings();
   entry.exact = true;
   // The threshold is lowered if it selects less than 0.8 k, and k are chosen if it selects more than 1.3 k.
   entry.band = {.low = 0.8, .high = 1.3};

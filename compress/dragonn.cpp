@@ -49,42 +49,35 @@ class Dragonn final : public Sparsifier {
     return std::max<std::size_t>(1, static_cast<std::size_t>(slots_ * static_cast<double>(k)));
   }
 
-  double slots_;
-  double oversample_;
+  double slots_, oversample_;
   bool priority_;
   SampleRules sample_;
   std::size_t numel_;
   kernels::HashScratch scratch_;
 };
 
-SettingSpecs settings() {
-  SettingSpecs specs = sample_settings();
-  specs.push_back(
-      SettingSpec::number("slots", 8,
-                          "slots of the hash table, as a multiple of k; 1: the paper's, where 37 % of the hits wait", 0,
-                          1e3)
-          .above_minimum());
-  specs.push_back(SettingSpec::number("oversample", 1,
-                                      "number of entries that the sampled threshold aims to select, as a multiple of k",
-                                      0, 1e3)
-                      .above_minimum());
-  specs.push_back(SettingSpec::text(
-      "collision", "last",
-      "which of two colliding entries keeps the slot; last: the one of larger index; priority: a random one",
-      {"last", "priority"}));
-  return specs;
-}
-
 const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "dragonn";
   entry.summary = "entries above a sampled threshold, hashed into a table of fixed size";
   entry.source = "DRAGONN (Wang et al., ICML 2022), algorithm 1";
-  entry.settings = settings();
+  entry.settings = sample_settings();
+  entry.settings.push_back(
+      SettingSpec::number("slots", 8,
+                          "slots of the hash table, as a multiple of k; 1: the paper's, where 37 % of the hits wait", 0,
+                          1e3)
+          .above_minimum());
+  entry.settings.push_back(
+      SettingSpec::number("oversample", 1,
+                          "number of entries that the sampled threshold aims to select, as a multiple of k", 0, 1e3)
+          .above_minimum());
+  entry.settings.push_back(SettingSpec::text(
+      "collision", "last",
+      "which of two colliding entries keeps the slot; last: the one of larger index; priority: a random one",
+      {"last", "priority"}));
   // The number of hits above a threshold of rank 16 in its sample has a relative standard deviation of 1/4 at most: 4.5
   // of them downwards cannot be reached, upwards are 2.1. Of the slots 1 - exp(-hits / (8 k)) are filled.
   entry.band = {.low = 0.25, .high = 1.9};
-  // The expected hits keep their slots as hashing has it; measured on the two MLPs of `dgc` alone: 0.88 to 1.05 with
-  // eight slots an entry.
+  // As hashing has it; measured on the two MLPs of `dgc` alone: 0.88 to 1.05 with eight slots an entry.
   entry.forecast = [](const Settings& values) {
     // Of l hits m (1 - (1 - 1/m)^l) keep their slots.
     const double slots = values.number("slots"), hits = values.number("oversample");

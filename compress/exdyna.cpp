@@ -40,9 +40,8 @@ void ExdynaPartition::adjust(std::span<const std::uint64_t> counts, std::uint64_
   DRAGONN_CHECK(counts.size() == ranks(), "counts of {} ranks for {} partitions", counts.size(), ranks());
   const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
   if (total == 0) return;
-  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+  for (std::size_t rank = 0; rank < counts.size(); ++rank)
     counts_[partition_of(rank, step)] = static_cast<double>(counts[rank]);
-  }
   const double mean = total / static_cast<double>(ranks());
   const double fewest_blocks = static_cast<double>(blocks_) / (4 * static_cast<double>(ranks()));
   // A move takes along this many entries, if they are spread evenly.
@@ -83,10 +82,9 @@ void ExdynaPartition::load(const Archive& archive, const std::string& prefix) {
     divides = positions_[p] == end && lengths_[p] <= blocks_ - end;
     end += lengths_[p];
   }
-  if (!divides || end != blocks_) {
+  if (!divides || end != blocks_)
     throw DataError(fmt::format("the checkpoint's fields '{0}lengths' and '{0}positions' do not divide {1} blocks",
                                 prefix, blocks_));
-  }
 }
 
 namespace {
@@ -94,8 +92,7 @@ namespace {
 /// The factor on the threshold after a step that selected `ratio` times k entries.
 struct Feedback {
   bool symmetric;
-  double beta;
-  double gamma;
+  double beta, gamma;
 
   double factor(double ratio) const {
     if (ratio > beta) return 1 + gamma;
@@ -110,9 +107,8 @@ double formula(std::size_t k) {
   return 1 / (2 * std::sqrt(static_cast<double>(k)));
 }
 
-/// Selects on each rank from the rank's own partition, so that no index is sent twice. One threshold follows the number
-/// of entries that all ranks found. Partitions and threshold are the same on all ranks, because they depend only on
-/// values that all have seen.
+/// Selects on each rank from its own partition, so that no index is sent twice. One threshold follows the number of
+/// entries that all ranks found. Both depend only on what all ranks have seen, so that they are the same on all.
 class Exdyna final : public Sparsifier {
  public:
   Exdyna(const Settings& settings, std::size_t numel, const Device& device)
@@ -157,9 +153,8 @@ class Exdyna final : public Sparsifier {
       kernels::select_threshold_in(acc, compared(), begin, end, selected);
     }
     threshold_ = compared();
-    if (force_one_ && selected.empty() && begin < end) {
+    if (force_one_ && selected.empty() && begin < end)
       take_one(acc, static_cast<std::uint32_t>(begin + context.step % (end - begin)), selected);
-    }
   }
 
   void observe(const ExchangeOutcome& outcome) override {
@@ -179,10 +174,9 @@ class Exdyna final : public Sparsifier {
     delta_ = archive.get<double>(prefix + "delta");
     k_ = archive.get<std::uint64_t>(prefix + "k");
     const auto ranks = archive.get<std::uint64_t>(prefix + "ranks");
-    if (ranks != archive.get_vector<std::uint64_t>(prefix + "lengths").size()) {
+    if (ranks != archive.get_vector<std::uint64_t>(prefix + "lengths").size())
       throw DataError(
           fmt::format("the checkpoint's field '{0}lengths' is not of {1} ranks, as '{0}ranks' says", prefix, ranks));
-    }
     // There are none before the first selection: the run may still be in a dense phase.
     partition_ = ranks == 0 ? ExdynaPartition() : ExdynaPartition(rules_, numel_, ranks);
     partition_.load(archive, prefix);
@@ -205,11 +199,10 @@ class Exdyna final : public Sparsifier {
   /// Adapts to a new density, or starts. The feedback would take hundreds of steps for a factor of ten, so the
   /// threshold is scaled as the formula for the first one is, or measured anew.
   void follow_target(std::size_t k) {
-    if (first_from_topk_) {
+    if (first_from_topk_)
       delta_ = 0;
-    } else {
+    else
       set_delta(has_delta() ? delta_ * formula(k) / formula(k_) : formula(k));
-    }
     k_ = k;
   }
 
@@ -219,9 +212,7 @@ class Exdyna final : public Sparsifier {
 
   ExdynaPartitionRules rules_;
   Feedback feedback_;
-  bool dynamic_;
-  bool first_from_topk_;
-  bool force_one_;
+  bool dynamic_, first_from_topk_, force_one_;
   std::size_t numel_;
   ExdynaPartition partition_;
   double delta_ = 0;   // of the coming step; 0: not known yet
@@ -229,8 +220,11 @@ class Exdyna final : public Sparsifier {
   kernels::MagnitudeScratch scratch_;
 };
 
-SettingSpecs settings() {
-  return {
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
+  entry.name = "exdyna";
+  entry.summary = "entries above a threshold controlled by feedback; each rank selects in its own partition";
+  entry.source = "ExDyna (2024), algorithms 1 to 5; kljp/exdyna";
+  entry.settings = {
       SettingSpec::integer("blocks", 1024, "number of blocks that form the partitions, at least one per rank", 1, 1e6),
       SettingSpec::integer("block_move", 1, "blocks that move between two neighbouring partitions at once", 1, 1e6),
       SettingSpec::number("alpha", 1.05,
@@ -254,29 +248,18 @@ SettingSpecs settings() {
                         "true: a rank that selects nothing sends one entry of its partition, as the released code "
                         "does"),
       SettingSpec::flag("dynamic", true, "true: move blocks between partitions; false: keep the first partitions")};
-}
-
-/// Returns the steps after which a threshold that is off by a factor of 100 has settled.
-std::uint64_t first_steps(const Settings& values) {
-  const double gamma = values.number("gamma");
-  return gamma > 0 ? static_cast<std::uint64_t>(std::ceil(std::log(100) / std::log1p(gamma))) : 0;
-}
-
-const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
-  entry.name = "exdyna";
-  entry.summary = "entries above a threshold controlled by feedback; each rank selects in its own partition";
-  entry.source = "ExDyna (2024), algorithms 1 to 5; kljp/exdyna";
-  entry.settings = settings();
   entry.traits = [](const Settings&) { return SelectionTraits{.partitioned = true}; };
   // The first threshold can be off by a factor of 100: 920 steps of half a percent.
   entry.band = {.low = 0.9, .high = 1.1, .settling_steps = 1200};
   // The threshold is the same on all ranks; plan() cuts partitions when their number is not that of the ranks.
   entry.resize = {OnResize::kReshard, "keeps its threshold and cuts the partitions anew"};
-  // The first threshold knows no gradient, and residuals outgrow any: from nothing to everything, 0.03 to 330 measured
-  // (docs/algorithms.md, 2.11).
+  // The first threshold knows no gradient, and residuals outgrow any: 0.03 to 330 measured (docs/algorithms.md, 2.11).
   entry.forecast = [](const Settings& values) {
     constexpr double kAll = std::numeric_limits<double>::infinity();
-    return CountForecast{.settled = {0.5, 1, 3}, .first = {0, 15, kAll}, .first_steps = first_steps(values)};
+    const double gamma = values.number("gamma");  // until a threshold that is off by a factor of 100 has settled:
+    const double steps = gamma > 0 ? std::ceil(std::log(100) / std::log1p(gamma)) : 0;
+    return CountForecast{
+        .settled = {0.5, 1, 3}, .first = {0, 15, kAll}, .first_steps = static_cast<std::uint64_t>(steps)};
   };
   entry.longest = {1, 1.3, 2.5};
   entry.make = make_sparsifier<Exdyna>;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// ExdynaPartition: cuts a vector into one range per rank and moves the cuts until the ranks select equally many
-/// entries.
+/// ExdynaPartition: one range of a vector per rank, whose cuts move until the ranks select equally many entries.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +21,11 @@ struct ExdynaPartitionRules {
 /// Partitions of whole blocks, disjoint and covering the vector; the last one has the remainder too. A block has a
 /// multiple of 32 elements, unless the vector has fewer than 32 for each. Ranks take the partitions in turn, so that a
 /// partition with many large entries is not always the same rank's.
-/// All decisions are made in integers and doubles in one order, the same on all ranks. Source: ExDyna, algorithms 2 and
-/// 3.
+/// All decisions are in integers and doubles in one order, the same on all ranks. Source: ExDyna, algorithms 2 and 3.
 class ExdynaPartition {
  public:
   struct Range {
-    std::size_t begin;
-    std::size_t end;
+    std::size_t begin, end;
   };
 
   /// Makes a partition for no ranks.
@@ -55,11 +52,8 @@ class ExdynaPartition {
 
  private:
   ExdynaPartitionRules rules_;
-  std::size_t numel_ = 0;
-  std::size_t blocks_ = 0;
-  std::size_t block_size_ = 0;
-  std::vector<std::uint64_t> lengths_;
-  std::vector<std::uint64_t> positions_;
+  std::size_t numel_ = 0, blocks_ = 0, block_size_ = 0;
+  std::vector<std::uint64_t> lengths_, positions_;
   std::vector<double> counts_;  // by partition: scratch of adjust
 };
 

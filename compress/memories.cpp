@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The memories: `none`; `residual`, which keeps what was not sent; and `momentum_correction`, which applies the
-/// momentum before that.
+/// The memories: `none`; `residual`, which keeps what was not sent; `momentum_correction`, with the momentum before it.
 #include <cmath>
 #include <utility>
 
@@ -28,8 +27,7 @@ void add_saved(const Archive& archive, const std::string& name, View<float> valu
   kernels::add(values, std::as_const(saved).view(), values);
 }
 
-/// Keeps nothing: values that are not sent are lost. The accumulated gradient is the gradient itself, unless it is
-/// scaled.
+/// Keeps nothing: values that are not sent are lost. What accumulates is the gradient itself, unless it is scaled.
 class None final : public Memory {
  public:
   None(std::size_t numel, const Device& device) : numel_(numel), scaled_(0, device), pass_(device) {
@@ -83,15 +81,14 @@ class Residual : public Memory {
 
   void settle(const Settlement& settlement) override {
     const View<float> residual = residual_.view();
-    if (settlement.codec != nullptr) {
+    if (settlement.codec != nullptr)
       settlement.codec->sum(settlement.code, {.keep = true, .factor = -1}, residual);
-    } else if (settlement.remainder.size() > 0) {
+    else if (settlement.remainder.size() > 0)
       kernels::copy(settlement.remainder, residual);
-    } else if (settlement.contributed_all) {
+    else if (settlement.contributed_all)
       kernels::fill(0, residual);
-    } else {
+    else
       kernels::scatter_zero(settlement.contributed, residual);
-    }
     if (settlement.returned != nullptr) kernels::scatter_add(*settlement.returned, residual);
   }
 

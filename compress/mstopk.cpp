@@ -18,8 +18,8 @@ struct Bracket {
   float below;  ///< more than k entries reach it; 0 if no such threshold was tried
 };
 
-/// Selects exactly k entries, nearly the largest: all above the upper end of a bracket that a bisection has found, and
-/// a contiguous run, at a random place, of those within the bracket.
+/// Selects exactly k entries, nearly the largest: all above a bracket from a bisection, and a random run of those in
+/// it.
 class Mstopk final : public Sparsifier {
  public:
   Mstopk(const Settings& settings, std::size_t numel, const Device& device)

@@ -50,8 +50,7 @@ class Randomk final : public Sparsifier {
   }
 
  private:
-  /// Draws by Floyd's algorithm: the j-th draw is from [0, n - k + j]; an index that is taken already gives way to the
-  /// newest one.
+  /// Draws by Floyd's algorithm: the j-th draw is from [0, n - k + j]; the newest index replaces one that is taken.
   void draw(const SelectContext& context, std::span<std::uint32_t> indices) {
     const auto rank = static_cast<std::uint64_t>(shared_ ? 0 : context.rank);
     Rng rng(context.seed, "randomk", {context.bucket, context.step, rank});
@@ -62,23 +61,20 @@ class Randomk final : public Sparsifier {
       word |= bit;
       return is_new;
     };
-    for (std::size_t newest = numel_ - indices.size(); newest < numel_; ++newest) {
+    for (std::size_t newest = numel_ - indices.size(); newest < numel_; ++newest)
       if (!mark(rng.below(newest + 1))) mark(newest);
-    }
     // Reads the indices off in ascending order, and clears their bits for the next step.
     std::size_t count = 0;
     for (std::size_t place = 0; place < drawn_.size(); ++place) {
       std::uint64_t& word = drawn_.data()[place];
-      for (; word != 0; word &= word - 1) {
+      for (; word != 0; word &= word - 1)
         indices[count++] = static_cast<std::uint32_t>(place * kBits + static_cast<std::size_t>(std::countr_zero(word)));
-      }
     }
   }
 
   static constexpr std::size_t kBits = 64;  // of a word
 
-  bool shared_;
-  bool rescale_;
+  bool shared_, rescale_;
   std::size_t numel_;
   Buffer<std::uint64_t> drawn_;    // a bit for every element; zeros between steps
   Buffer<std::uint32_t> indices_;  // on the host, where they are drawn; the pass of the next step waits for their copy

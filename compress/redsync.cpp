@@ -38,16 +38,14 @@ class Redsync final : public Sparsifier {
     threshold_ = threshold_at(ratio);
     // The released code takes all entries that its search ends with; the other modes choose among too many.
     const std::size_t max = mode_ == Mode::kTrim ? context.k : 2 * context.k;
-    if (mode_ != Mode::kSearch && pool_.count(threshold_) > max) {
+    if (mode_ != Mode::kSearch && pool_.count(threshold_) > max)
       threshold_ = pool_.select_largest(context.k, selected);
-    } else {
+    else
       pool_.select(acc, threshold_, selected);
-    }
   }
 
  private:
-  /// Returns th(ratio). The largest magnitude of a constant vector is its mean; rounding must not lift the threshold
-  /// above it.
+  /// Returns th(ratio). Rounding must not lift it above the largest magnitude, which is the mean of a constant vector.
   float threshold_at(double ratio) const {
     return static_cast<float>(std::min(largest_, mean_ + ratio * (largest_ - mean_)));
   }
@@ -80,8 +78,7 @@ class Redsync final : public Sparsifier {
   double tolerance_;
   std::size_t numel_;
   CandidatePool pool_;
-  double mean_ = 0;
-  double largest_ = 0;
+  double mean_ = 0, largest_ = 0;
 };
 
 const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {

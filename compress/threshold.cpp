@@ -92,11 +92,10 @@ std::size_t CandidatePool::count(float threshold) const {
 }
 
 void CandidatePool::select(View<const float> acc, float threshold, SparseVector& selected) const {
-  if (threshold < bound_) {
+  if (threshold < bound_)
     kernels::select_threshold(acc, threshold, selected);
-  } else {
+  else
     kernels::filter_threshold(*entries_, threshold, selected);
-  }
 }
 
 float CandidatePool::select_largest(std::size_t k, SparseVector& selected) {

@@ -16,8 +16,7 @@ namespace dragonn::compress {
 /// by bisection to the last bit. @param probability in (0, 0.5]; the result is in [0, 39).
 double normal_upper_quantile(double probability);
 
-/// The size of a sample, relative and absolute. The relative error of the number of entries above the sampled threshold
-/// is about 1 / sqrt(rank of the threshold in the sample).
+/// The size of a sample. The relative error of the number of entries above its threshold is about 1 / sqrt(its rank).
 struct SampleRules {
   double ratio = 0.01;                     ///< share of the elements
   std::size_t max = std::size_t{1} << 20;  ///< elements that the share asks for, at most
@@ -29,8 +28,8 @@ SettingSpecs sample_settings();
 SampleRules sample_rules(const Settings& settings);
 
 /// Returns the request for entries above a sampled threshold, that of the `density` largest share of `numel`
-/// magnitudes: the ceil(q * density)-th largest value of a sample of q. At a density of 1 or more it is 0. `purpose`
-/// and the context key the places.
+/// magnitudes: the ceil(q * density)-th of a sample of q; 0 from a density of 1 on. `purpose` and the context key the
+/// places.
 kernels::PassRequest sampled_request(const SampleRules& rules, std::size_t numel, double density,
                                      const SelectContext& context, std::string_view purpose);
 
@@ -39,9 +38,8 @@ kernels::PassRequest sampled_request(const SampleRules& rules, std::size_t numel
 kernels::PassRequest bounded_request(std::size_t numel, std::size_t count, const SelectContext& context,
                                      std::string_view purpose);
 
-/// The largest entries of a vector, somewhat more than a search has to count exactly: for a threshold that more entries
-/// reach, the search only has to know that there are too many. So a search over any number of thresholds reads the
-/// vector once, and its result is that of counting each of them.
+/// The largest entries of a vector, somewhat more than a search has to count exactly: of a lower threshold it only has
+/// to know that there are too many. So a search over any number of thresholds reads the vector once.
 class CandidatePool {
  public:
   CandidatePool(std::size_t numel, const Device& device);
@@ -54,13 +52,12 @@ class CandidatePool {
   const SparseVector& entries() const { return *entries_; }
   float bound() const { return bound_; }
 
-  /// Returns how many entries of acc reach the threshold. At or below the bound it returns the pool's size, which then
-  /// is more than `max`, or all there are.
+  /// Returns how many entries of acc reach the threshold; at or below the bound the pool's size, above `max` or all.
   std::size_t count(float threshold) const;
   /// Selects all entries of acc that reach the threshold; below the bound by one more pass.
   void select(View<const float> acc, float threshold, SparseVector& selected) const;
-  /// Selects the k largest, k <= most + 1; ties go to the lower index. Returns the smallest magnitude, 0 if none is
-  /// selected.
+  /// Selects the k largest, k <= max + 1; ties go to the lower index. Returns the smallest magnitude, 0 if there is
+  /// none.
   float select_largest(std::size_t k, SparseVector& selected);
 
  private:

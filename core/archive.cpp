@@ -68,10 +68,9 @@ std::span<const std::byte> Archive::bytes(const std::string& name) const {
 
 void Archive::copy_to(const std::string& name, std::span<std::byte> target) const {
   const auto source = bytes(name);
-  if (source.size() != target.size()) {
+  if (source.size() != target.size())
     throw DataError(
         fmt::format("the checkpoint's field '{}' has {} bytes, this run needs {}", name, source.size(), target.size()));
-  }
   std::ranges::copy(source, target.begin());
 }
 

@@ -14,8 +14,7 @@ namespace {
 void* allocate_host(std::size_t bytes, const Device&) {
   constexpr std::size_t kLine = 64;  // a cache line, and the widest vector register
   constexpr std::size_t kHugePage = std::size_t{1} << 21;
-  // Large buffers begin on a huge page and ask for such pages: fewer entries of the processor's page tables, fewer
-  // faults.
+  // Large buffers begin on a huge page and ask for such pages: fewer entries of page tables, fewer faults.
   const bool huge = bytes >= 2 * kHugePage;
   const std::size_t alignment = huge ? kHugePage : kLine;
   const std::size_t rounded = (bytes + kLine - 1) / kLine * kLine;

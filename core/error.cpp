@@ -15,17 +15,12 @@ int exit_code(const std::exception& error) {
   return dynamic_cast<const ConfigError*>(&error) != nullptr ? 2 : 1;
 }
 
-namespace detail {
-
-void check_failed(const char* condition, const std::string& message, std::source_location where) {
+void detail::check_failed(const char* condition, const std::string& message, std::source_location where) {
   throw Error(fmt::format("{} ({} failed at {}:{})", message, condition, where.file_name(), where.line()));
 }
 
-}  // namespace detail
-
 namespace {
-// The rank is the thread's, and no parameter: kernels and readers of files know no communicator, but their errors are
-// to name the rank.
+// The thread's, and no parameter: kernels and readers of files know no communicator, but their errors name the rank.
 thread_local int current = kNoRank;
 }  // namespace
 

@@ -35,11 +35,10 @@ Fault parse(const std::string& text) {
   static const std::regex pattern(
       "([^:]*):(-?[0-9]{1,9}):([1-9][0-9]{0,8}):(throw|kill|stop|term|usr1|sleep=([0-9]*\\.?[0-9]+))");
   std::smatch parts;
-  if (!std::regex_match(text, parts, pattern)) {
+  if (!std::regex_match(text, parts, pattern))
     throw ConfigError(fmt::format(
         "DRAGONN_FAULT={}: expected PLACE:RANK:PASS:ACTION, ACTION one of throw, kill, stop, term, usr1, sleep=SECONDS",
         text));
-  }
   return {.place = parts[1].str(),
           .rank = std::stoi(parts[2].str()),
           .pass = std::stoi(parts[3].str()),

@@ -31,11 +31,6 @@ void require_regular(const std::filesystem::path& path, const struct stat& statu
   throw ConfigError(fmt::format("{} is no regular file, but a {}", path.string(), kind_of(status.st_mode)));
 }
 
-std::size_t memory_of_machine() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : SIZE_MAX;
-}
-
 }  // namespace
 
 RegularFile open_regular_file(const std::filesystem::path& path, int flags) {
@@ -62,13 +57,14 @@ void require_regular_or_missing(const std::filesystem::path& path) {
 
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::size_t max_bytes) {
   const RegularFile file = open_regular_file(path);
-  if (file.bytes > max_bytes) {
+  if (file.bytes > max_bytes)
     throw DataError(fmt::format("{}: {} bytes: should be at most {}", path.string(), file.bytes, max_bytes));
-  }
-  if (const std::size_t memory = memory_of_machine(); file.bytes > memory) {
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  const std::size_t memory =
+      pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : SIZE_MAX;
+  if (file.bytes > memory)
     throw SystemError(
         fmt::format("cannot read {}: {} bytes, and this machine has {} of memory", path.string(), file.bytes, memory));
-  }
   std::vector<std::byte> bytes(file.bytes);
   std::size_t done = 0;
   while (done < bytes.size()) {
@@ -123,7 +119,7 @@ void sync_directory(const std::filesystem::path& path) {
 }
 
 FolderLock::FolderLock(const std::filesystem::path& folder) : folder_(folder, O_RDONLY | O_DIRECTORY) {
-  if (!folder_.valid()) throw SystemError(fmt::format("cannot open {}: {}", folder.string(), std::strerror(errno)));
+  if (!folder_.valid()) throw system_error("open", folder, errno);
   if (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   throw ConfigError(
       fmt::format("{}: another process writes there; wait for its end, or choose another folder", folder.string()));

@@ -62,9 +62,8 @@ void erase_progress(State& s) {
   if (s.progress_length == 0) return;
   const std::size_t columns = terminal_columns();
   std::fputc('\r', stderr);
-  for (std::size_t rest = s.progress_length; columns > 0 && rest > columns; rest -= columns) {
+  for (std::size_t rest = s.progress_length; columns > 0 && rest > columns; rest -= columns)
     std::fputs("\033[A", stderr);
-  }
   std::fputs("\033[J", stderr);
   s.progress_length = 0;
 }

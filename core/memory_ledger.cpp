@@ -9,11 +9,9 @@
 #include <fmt/format.h>
 
 namespace dragonn {
-
 namespace {
 
-// The label is the thread's, and no parameter: who knows what memory is for is far above the buffers that ask for it,
-// and the constructors of all that hold buffers would pass it on.
+// The thread's, and no parameter: all constructors between who knows what memory is for and the buffer would pass it.
 thread_local const char* current_label = "other things";
 
 }  // namespace

@@ -29,8 +29,7 @@ constexpr std::string_view kAbiSymbol = "dragonn_plugin_abi";
 /// A function of this project that every copy of its libraries has.
 constexpr std::string_view kOwnSymbol = "_ZN7dragonn7versionEv";
 
-/// Reads the defined dynamic symbols of a shared object from its bytes: a dlopen would run its initializers. Offsets
-/// and sizes are checked against the file.
+/// Reads the defined dynamic symbols of a shared object from its bytes: a dlopen would run its initializers.
 class SharedObject {
  public:
   /// @throws ConfigError if the bytes are no shared object.
@@ -40,13 +39,11 @@ class SharedObject {
         header->e_type != ET_DYN) {
       throw ConfigError("it is no shared object");
     }
-    for (std::size_t i = 0; i < header->e_shnum; ++i) {
+    for (std::size_t i = 0; i < header->e_shnum; ++i)
       if (const auto section = at<Elf64_Shdr>(header->e_shoff + i * header->e_shentsize)) sections_.push_back(*section);
-    }
     for (const Elf64_Shdr& section : sections_) {
-      if (section.sh_type == SHT_DYNSYM && section.sh_link < sections_.size()) {
+      if (section.sh_type == SHT_DYNSYM && section.sh_link < sections_.size())
         read_symbols(section, sections_[section.sh_link]);
-      }
     }
   }
 
@@ -116,17 +113,14 @@ std::string difference(const std::vector<std::string>& parts, const std::vector<
 void check_fits(const fs::path& path) {
   const std::vector<std::byte> bytes = read_file(path);
   const SharedObject object(bytes);
-  if (!object.defines(kAbiSymbol)) {
+  if (!object.defines(kAbiSymbol))
     throw ConfigError("it is no plug-in of dragonn: expected DRAGONN_PLUGIN in one source, or dragonn_add_plugin()");
-  }
   const auto theirs = parts_of(object.text_at(kAbiSymbol)), ours = parts_of(DRAGONN_PLUGIN_ABI);
-  if (theirs != ours) {
+  if (theirs != ours)
     throw ConfigError(fmt::format("it was built for {}, and this program is {}: build it again for this program",
                                   difference(theirs, ours), difference(ours, theirs)));
-  }
-  if (object.defines(kOwnSymbol)) {
+  if (object.defines(kOwnSymbol))
     throw ConfigError("it contains a copy of dragonn's libraries: link it with dragonn::plugin alone");
-  }
 }
 
 std::vector<LoadedPlugin> plugins;

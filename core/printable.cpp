@@ -7,8 +7,7 @@
 namespace dragonn {
 namespace {
 
-/// Returns whether a character is no text of its own: a control character, a line or paragraph separator, or a mark of
-/// direction.
+/// Returns whether a character is no text: a control character, a line or paragraph separator, or a mark of direction.
 bool is_control(char32_t character) {
   const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
   if (category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP)
@@ -20,9 +19,8 @@ bool is_control(char32_t character) {
 /// Returns where the character begins that the byte at `position` belongs to.
 std::size_t start_of_character(std::string_view text, std::size_t position) {
   constexpr std::size_t kMaxBehind = 3;  // bytes of a character behind its first
-  for (std::size_t back = 0; back <= std::min(kMaxBehind, position); ++back) {
+  for (std::size_t back = 0; back <= std::min(kMaxBehind, position); ++back)
     if ((static_cast<unsigned char>(text[position - back]) & 0xc0) != 0x80) return position - back;
-  }
   return position;  // no UTF-8
 }
 
@@ -48,11 +46,10 @@ std::string printable(std::string_view text) {
   for (std::size_t position = 0; position < text.size();) {
     char32_t character = 0;
     const std::size_t length = utf8_character(text, position, character);
-    if (length == 0 || is_control(character)) {
+    if (length == 0 || is_control(character))
       shown += '?';
-    } else {
+    else
       shown += text.substr(position, length);
-    }
     position += std::max<std::size_t>(length, 1);
   }
   return shown;

@@ -27,9 +27,8 @@ std::optional<std::int64_t> quick_limit() {
   if (text.empty()) return std::nullopt;
   std::int64_t limit = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
-  if (error != std::errc() || end != text.data() + text.size() || limit < 1) {
+  if (error != std::errc() || end != text.data() + text.size() || limit < 1)
     throw ConfigError(fmt::format("DRAGONN_QUICK={}: expected a number of steps, at least 1", text));
-  }
   return limit;
 }
 

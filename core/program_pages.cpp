@@ -2,7 +2,7 @@
 #include "core/program_pages.h"
 
 #include <cctype>
-#include <utility>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,23 +17,13 @@ struct ValueText {
   std::string name;                // "DIR"
   std::string limits;              // "INT in [1 - 1024]"
   std::vector<std::string> words;  // "cpu", "cuda"; also "auto" of "auto|DIR"
-  bool is_file = false;
-  bool is_folder = false;
+  bool is_file = false, is_folder = false;
 };
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  for (const auto part : std::views::split(text, separator)) parts.emplace_back(part.begin(), part.end());
   return parts;
-}
-
-/// Returns whether a word stands for itself, as names of values in capitals do not.
-bool is_literal(const std::string& word) {
-  return !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return std::islower(c) != 0; });
 }
 
 ValueText value_of(const OptionText& option) {
@@ -49,7 +39,10 @@ ValueText value_of(const OptionText& option) {
     value.limits.clear();
   }
   for (const std::string& word : split(value.name, '|')) {
-    if (is_literal(word) && !std::ranges::count(value.words, word)) value.words.push_back(word);
+    // A word in small letters stands for itself, as names of values in capitals do not.
+    const bool literal =
+        !word.empty() && std::ranges::all_of(word, [](unsigned char c) { return std::islower(c) != 0; });
+    if (literal && !std::ranges::count(value.words, word)) value.words.push_back(word);
   }
   const std::string& kind = option.is_positional ? option.names.front() : value.name;
   value.is_folder = kind.find("DIR") != std::string::npos;
@@ -96,15 +89,13 @@ std::string man_option(const OptionText& option) {
 /// Returns the options by group, in the order of first appearance, each under a heading if there are several.
 std::string man_options(const std::vector<OptionText>& options) {
   std::vector<std::string> groups;
-  for (const OptionText& option : options) {
+  for (const OptionText& option : options)
     if (!std::ranges::count(groups, option.group)) groups.push_back(option.group);
-  }
   std::string text;
   for (const std::string& group : groups) {
     if (groups.size() > 1) text += fmt::format(".SS \"{}\"\n", roff(group));
-    for (const OptionText& option : options) {
+    for (const OptionText& option : options)
       if (option.group == group) text += man_option(option);
-    }
   }
   return text;
 }
@@ -123,10 +114,9 @@ std::string synopsis(const ProgramText& program) {
   std::string text = bold(program.name);
   if (!program.commands.empty()) text += fmt::format(" {}", italic("SUBCOMMAND"));
   text += fmt::format(" [{}]...", italic("OPTION"));
-  for (const OptionText& option : program.options) {
-    if (!option.is_positional) continue;
-    text += fmt::format(" [{}]{}", italic(option.names.front()), option.is_repeatable ? "..." : "");
-  }
+  for (const OptionText& option : program.options)
+    if (option.is_positional)
+      text += fmt::format(" [{}]{}", italic(option.names.front()), option.is_repeatable ? "..." : "");
   return text;
 }
 
@@ -140,8 +130,7 @@ std::vector<std::string> words_of(const OptionText& option, const ValueText& val
   return value.words;
 }
 
-/// The words of an option whose value is KEY=VALUE: the keys, each with its "=", and keys with a value. Without keys
-/// the value is another.
+/// The words of an option whose value is KEY=VALUE: keys, each with its "=", and keys with a value. Else without keys.
 struct KeyWords {
   explicit KeyWords(const std::vector<std::string>& words) {
     for (const std::string& word : words) (word.ends_with('=') ? keys : values).push_back(word);
@@ -167,10 +156,9 @@ std::string bash_words(const std::vector<std::string>& words) {
 std::string bash_value(const OptionText& option, const WordLists& lists) {
   const ValueText value = value_of(option);
   const std::vector<std::string> words = words_of(option, value, lists);
-  if (const KeyWords of_key(words); !of_key.keys.empty()) {
+  if (const KeyWords of_key(words); !of_key.keys.empty())
     return fmt::format("if [[ $cur == *=* ]]; then {}; else {}; fi", bash_words(of_key.values),
                        bash_words(of_key.keys));
-  }
   std::vector<std::string> commands;
   if (!words.empty()) commands.push_back(bash_words(words));
   if (value.is_file) commands.emplace_back("compgen -f -- \"$cur\"");
@@ -190,9 +178,9 @@ std::string bash_body(const ProgramText& program, const WordLists& lists) {
       continue;
     }
     names.insert(names.end(), option.names.begin(), option.names.end());
-    if (!option.takes_value) continue;
-    body += fmt::format("    {})\n      {}\n      return ;;\n", fmt::join(option.names, " | "),
-                        value.empty() ? ":" : value);
+    if (option.takes_value)
+      body += fmt::format("    {})\n      {}\n      return ;;\n", fmt::join(option.names, " | "),
+                          value.empty() ? ":" : value);
   }
   for (const ProgramText& command : program.commands) names.push_back(command.name);
   body += "  esac\n";
@@ -217,10 +205,9 @@ std::string zsh_action(const ProgramText& program, const OptionText& option, con
     functions += fmt::format("{}() {{\n  {}\n}}\n\n", name, body);
     return name;
   };
-  if (const KeyWords of_key(words); !of_key.keys.empty()) {
+  if (const KeyWords of_key(words); !of_key.keys.empty())
     return call(fmt::format("if [[ $PREFIX == *=* ]]; then\n    compadd -- {}\n  else\n    compadd -S '' -- {}\n  fi",
                             fmt::join(of_key.values, " "), fmt::join(of_key.keys, " ")));
-  }
   if (value.is_folder && !words.empty())
     return call(fmt::format("_alternative 'w:word:({})' 'd:folder:_files -/'", fmt::join(words, " ")));
   if (!words.empty()) return fmt::format("({})", fmt::join(words, " "));
@@ -241,10 +228,9 @@ std::string zsh_arguments(const ProgramText& program, const WordLists& lists, st
                            option.names.front(), action);
       continue;
     }
-    for (const std::string& name : option.names) {
+    for (const std::string& name : option.names)
       lines += fmt::format(" \\\n    '{}{}[{}]{}'", option.is_repeatable ? "*" : "", name, zsh_text(option.help),
                            has_value ? value : "");
-    }
   }
   return lines;
 }

@@ -39,11 +39,10 @@ class HeaderReader {
     const Json json = parse(header);
     std::vector<FileTensor> tensors;
     for (const auto& [name, entry] : json.items()) {
-      if (name == kMetadata) {
+      if (name == kMetadata)
         metadata = texts_of(entry);
-      } else {
+      else
         tensors.push_back(read_tensor(name, entry));
-      }
     }
     // In the order of their places: among equal beginnings the empty tensors come first.
     std::ranges::sort(tensors, {},
@@ -78,9 +77,8 @@ class HeaderReader {
       if (depth > kDeepest) fail("the header is nested too deep");
       if (event == Json::parse_event_t::object_start) names.emplace_back();
       if (event == Json::parse_event_t::object_end) names.pop_back();
-      if (event == Json::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second) {
+      if (event == Json::parse_event_t::key && !names.back().insert(parsed.get<std::string>()).second)
         fail(fmt::format("the header names '{}' twice", excerpt(parsed.get<std::string>())));
-      }
       return true;
     };
     const auto* text = reinterpret_cast<const char*>(header.data());
@@ -122,18 +120,16 @@ class HeaderReader {
     const auto places = numbers(name, entry, "data_offsets");
     if (places.size() != 2) fail(name, "'data_offsets' are not two numbers");
     const std::uint64_t begin = places[0], end = places[1];
-    if (begin > end || end > values_.size()) {
+    if (begin > end || end > values_.size())
       fail(name, fmt::format("data_offsets {} to {} are not in the {} bytes of values: it is truncated or damaged",
                              begin, end, values_.size()));
-    }
     FileTensor tensor{name, type->get<std::string>(), numbers(name, entry, "shape"),
                       values_.subspan(begin, end - begin)};
     std::uint64_t bytes = element_bytes(tensor.type);
     if (bytes == 0) return tensor;  // of a later version of the format
     for (const std::uint64_t extent : tensor.shape) {
-      if (extent != 0 && bytes > std::numeric_limits<std::uint64_t>::max() / extent) {
+      if (extent != 0 && bytes > std::numeric_limits<std::uint64_t>::max() / extent)
         fail(name, "its shape has more elements than any file");
-      }
       bytes *= extent;
     }
     if (bytes == end - begin) return tensor;
@@ -147,9 +143,8 @@ class HeaderReader {
     for (const FileTensor& tensor : tensors) {
       const auto begin = static_cast<std::size_t>(tensor.bytes.data() - values_.data());
       if (begin < filled) fail(tensor.name, "its values overlap another tensor's");
-      if (begin > filled) {
+      if (begin > filled)
         fail(tensor.name, fmt::format("bytes {} to {} before its values are no tensor's", filled, begin));
-      }
       filled = begin + tensor.bytes.size();
     }
     if (filled != values_.size()) fail(fmt::format("{} bytes at its end are no tensor's", values_.size() - filled));

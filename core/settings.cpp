@@ -35,15 +35,14 @@ std::string toml(const std::string& text) {
   std::string result = "\"";
   for (char letter : text) {
     if (letter == '"' || letter == '\\') result += '\\';
-    if (letter == '\n') {
+    if (letter == '\n')
       result += "\\n";
-    } else if (letter == '\t') {
+    else if (letter == '\t')
       result += "\\t";
-    } else if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) {
+    else if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f)
       result += fmt::format("\\u{:04X}", static_cast<unsigned>(letter));
-    } else {
+    else
       result += letter;
-    }
   }
   return result + '"';
 }
@@ -110,9 +109,8 @@ SettingValue SettingSpec::convert(const std::string& key, SettingValue value) co
   bool valid = true;
   if (const auto* integer = std::get_if<std::int64_t>(&value)) valid = in_range(*integer);
   if (const auto* number = std::get_if<double>(&value)) valid = in_range(*number);
-  if (const auto* text = std::get_if<std::string>(&value)) {
+  if (const auto* text = std::get_if<std::string>(&value))
     valid = choices.empty() || std::ranges::find(choices, *text) != choices.end();
-  }
   if (const auto* list = std::get_if<Integers>(&value)) valid = std::ranges::all_of(*list, in_range);
   if (const auto* list = std::get_if<Numbers>(&value)) valid = std::ranges::all_of(*list, in_range);
   if (!valid) throw fail();

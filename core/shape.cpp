@@ -15,9 +15,8 @@ Shape::Shape(std::initializer_list<std::int64_t> extents) : Shape(std::span(exte
 Shape::Shape(std::span<const std::int64_t> extents) : rank_(extents.size()) {
   if (rank_ > kMaxRank) throw ShapeError(fmt::format("a shape has at most {} axes, not {}", kMaxRank, rank_));
   std::ranges::copy(extents, extents_.begin());
-  for (std::int64_t extent : extents) {
+  for (std::int64_t extent : extents)
     if (extent < 0) throw ShapeError(fmt::format("negative extent in shape {}", to_string()));
-  }
 }
 
 std::int64_t Shape::operator[](std::size_t axis) const {

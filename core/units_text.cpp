@@ -76,8 +76,7 @@ std::string elapsed_text(double seconds) {
 }
 
 std::string percent_text(double share) {
-  if (share > 0 && share < 0.005) return "<1 %";
-  return fmt::format("{:.0f} %", 100 * share);
+  return share > 0 && share < 0.005 ? "<1 %" : fmt::format("{:.0f} %", 100 * share);
 }
 
 std::string ratio_text(double ratio) {
@@ -95,11 +94,10 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
     const std::string_view word = text.substr(begin, end - begin);
-    if (!lines.empty() && width(lines.back()) + 1 + width(word) <= columns) {
+    if (!lines.empty() && width(lines.back()) + 1 + width(word) <= columns)
       lines.back().append(" ").append(word);
-    } else {
+    else
       lines.emplace_back(word);
-    }
     begin = end + 1;
   }
   return lines;

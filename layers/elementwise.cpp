@@ -19,11 +19,10 @@ Layer activation(kernels::Activation activation) {
                      .forward_in_place = !reads_input,
                      .backward_in_place = true,
                      .takes_bf16 = true},
-          .output_shape = [=](Shapes inputs) { return first_input(kind, inputs, 1); },
-          .plan =
-              [=](const PlanContext& context) {
-                return kernels::make_activation_plan(context.device, activation, context.output.size());
-              }};
+          .output_shape = [=](Shapes inputs) -> Shape { return first_input(kind, inputs, 1); },
+          .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
+            return kernels::make_activation_plan(context.device, activation, context.output.size());
+          }};
 }
 
 Layer dropout(double rate) {
@@ -32,56 +31,53 @@ Layer dropout(double rate) {
   const std::string kind = fmt::format("dropout {}", share);
   return {.kind = kind,
           .traits = {.forward_in_place = true, .backward_in_place = true, .is_random = true, .takes_bf16 = true},
-          .output_shape = [=](Shapes inputs) { return first_input(kind, inputs, 1); },
-          .plan =
-              [=](const PlanContext& context) {
-                return layer_plan(
-                    [=, mode = context.mode](const ForwardPass& pass) {
-                      if (mode == Mode::kTrain)
-                        kernels::dropout(pass.inputs[0], share, pass.stream, pass.output);
-                      else
-                        kernels::copy(pass.inputs[0], pass.output);
-                    },
-                    [=](const BackwardPass& pass) {
-                      kernels::dropout(pass.output_gradients[0], share, pass.stream, pass.input_gradients[0]);
-                    });
-              }};
+          .output_shape = [=](Shapes inputs) -> Shape { return first_input(kind, inputs, 1); },
+          .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
+            return layer_plan(
+                [=, mode = context.mode](const ForwardPass& pass) {
+                  if (mode == Mode::kTrain)
+                    kernels::dropout(pass.inputs[0], share, pass.stream, pass.output);
+                  else
+                    kernels::copy(pass.inputs[0], pass.output);
+                },
+                [=](const BackwardPass& pass) {
+                  kernels::dropout(pass.output_gradients[0], share, pass.stream, pass.input_gradients[0]);
+                });
+          }};
 }
 
 Layer residual_add(bool relu) {
   const char* const kind = relu ? "add + ReLU" : "add";
   return {.kind = kind,
           .traits = {.backward_reads_output = relu, .forward_in_place = true, .takes_bf16 = true},
-          .output_shape =
-              [=](Shapes inputs) {
-                const Shape& input = first_input(kind, inputs, 2);
-                if (inputs[1] != input)
-                  throw ShapeError(fmt::format("{} of {} and {}", kind, input.to_string(), inputs[1].to_string()));
-                return input;
-              },
-          .plan =
-              [=](const PlanContext&) {
-                return layer_plan(
-                    [=](const ForwardPass& pass) {
-                      (relu ? kernels::add_relu : kernels::add)(pass.inputs[0], pass.inputs[1], pass.output);
-                    },
-                    [=](const BackwardPass& pass) {  // both inputs have the same gradient
-                      for (const kernels::TypedView<float>& gradient : pass.input_gradients) {
-                        if (gradient.empty()) continue;
-                        if (relu)
-                          kernels::relu_backward(pass.output, pass.output_gradients[0], gradient);
-                        else
-                          kernels::copy(pass.output_gradients[0], gradient);
-                      }
-                    });
-              }};
+          .output_shape = [=](Shapes inputs) -> Shape {
+            const Shape& input = first_input(kind, inputs, 2);
+            if (inputs[1] != input)
+              throw ShapeError(fmt::format("{} of {} and {}", kind, input.to_string(), inputs[1].to_string()));
+            return input;
+          },
+          .plan = [=](const PlanContext&) -> std::unique_ptr<LayerPlan> {
+            return layer_plan(
+                [=](const ForwardPass& pass) {
+                  (relu ? kernels::add_relu : kernels::add)(pass.inputs[0], pass.inputs[1], pass.output);
+                },
+                [=](const BackwardPass& pass) {  // both inputs have the same gradient
+                  for (const kernels::TypedView<float>& gradient : pass.input_gradients) {
+                    if (gradient.empty()) continue;
+                    if (relu)
+                      kernels::relu_backward(pass.output, pass.output_gradients[0], gradient);
+                    else
+                      kernels::copy(pass.output_gradients[0], gradient);
+                  }
+                });
+          }};
 }
 
 namespace {
 
 /// Makes a view. @param rank of the input; 0 takes any.
 Layer view(const char* kind, std::size_t rank, Shape (*reshape)(const Shape&)) {
-  return {.kind = kind, .traits = {.is_view = true, .takes_bf16 = true}, .output_shape = [=](Shapes inputs) {
+  return {.kind = kind, .traits = {.is_view = true, .takes_bf16 = true}, .output_shape = [=](Shapes inputs) -> Shape {
             return reshape(rank == 0 ? first_input(kind, inputs, 1) : single_input(kind, inputs, rank));
           }};
 }

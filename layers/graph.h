@@ -33,8 +33,7 @@ struct Node {
   std::vector<std::size_t> states;      ///< indices into LayerGraph::states()
 };
 
-/// The layers of a network. Nodes are in topological order by construction: a layer's inputs exist before it. The last
-/// node is the output.
+/// The layers of a network. Nodes are in topological order: a layer's inputs exist before it. The last is the output.
 class LayerGraph {
  public:
   /// @param sample_shape without the batch.
@@ -53,8 +52,7 @@ class LayerGraph {
   /// Sets the loss. The default is softmax cross-entropy of one class per sample.
   void set_loss(Loss loss) { loss_ = std::move(loss); }
 
-  /// Returns the graph of the same layers and parameters for samples of `steps` time steps (the first extent of a
-  /// sample).
+  /// Returns the graph of the same layers and parameters for samples of `steps` time steps, their first extent.
   /// @throws ShapeError if a layer does not take that many.
   LayerGraph with_steps(std::int64_t steps) const;
 
@@ -65,8 +63,7 @@ class LayerGraph {
   const std::vector<StateSpec>& states() const { return states_; }
   const Loss& loss() const { return loss_; }
 
-  /// Returns, by node, whether its output needs a gradient in backward: if a parameter is at or before it, and always
-  /// if `input`.
+  /// Returns, by node, whether its output needs a gradient: if a parameter is at or before it, and always if `input`.
   std::vector<bool> gradient_needs(bool input) const;
   /// Returns the operations of forward and backward for one sample: 2 per multiply-add of forward, the same for the
   /// weights' gradient, and for the input's if backward computes one (the first layer's is not computed).

@@ -42,6 +42,12 @@ std::vector<View<float>> cut(View<float> memory, const std::vector<Spec>& specs,
   return views;
 }
 
+std::vector<kernels::PlanMemory> memory_of(const std::vector<std::unique_ptr<LayerPlan>>& plans) {
+  std::vector<kernels::PlanMemory> memory;
+  for (const auto& plan : plans) memory.push_back(plan == nullptr ? kernels::PlanMemory{} : plan->memory());
+  return memory;
+}
+
 /// Returns the number of random streams: one for each node if any layer draws, else 0.
 std::size_t count_streams(const LayerGraph& graph, Mode mode) {
   const auto is_random = [](const Node& node) { return node.traits.is_random; };
@@ -92,12 +98,6 @@ std::vector<std::unique_ptr<LayerPlan>> GraphPlan::make_plans(Device device, boo
     plans.push_back(node.layer == nullptr || node.traits.is_view ? nullptr : node.layer->plan(context));
   }
   return plans;
-}
-
-std::vector<kernels::PlanMemory> GraphPlan::memory_of(const std::vector<std::unique_ptr<LayerPlan>>& plans) {
-  std::vector<kernels::PlanMemory> memory;
-  for (const auto& plan : plans) memory.push_back(plan == nullptr ? kernels::PlanMemory{} : plan->memory());
-  return memory;
 }
 
 std::vector<LayerDescription> GraphPlan::describe() const {
@@ -185,15 +185,11 @@ void GraphPlan::derive_lengths(std::span<const std::int32_t> lengths) {
   }
 }
 
-void GraphPlan::draw_streams(const PassKey& key) {
+void GraphPlan::forward(const PassKey& key, std::span<const std::int32_t> lengths) {
+  derive_lengths(lengths);
   for (NodeId id = 0; id < stream_keys_.size(); ++id)
     stream_keys_.data()[id] = stream_key(key.seed, "layer", {key.step, static_cast<std::uint64_t>(key.rank), id});
   kernels::start_transfer(std::as_const(stream_keys_).view(), streams_.view());
-}
-
-void GraphPlan::forward(const PassKey& key, std::span<const std::int32_t> lengths) {
-  derive_lengths(lengths);
-  draw_streams(key);
   if (has_lengths_)
     run_forward();
   else

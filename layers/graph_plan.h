@@ -53,9 +53,9 @@ class GraphPlan {
   /// Describes the layers whose plans describe themselves.
   std::vector<LayerDescription> describe() const;
 
-  /// Sets the memory of everything. Cheap if nothing moved since the last call. `statistics` holds the graph's
-  /// statistics in order. `states` holds those of the graph for the batch, one after the other. @throws ShapeError if
-  /// one is too small.
+  /// Sets the memory of everything. Cheap if nothing moved since the last call. @param statistics the graph's, in
+  /// order.
+  /// @param states the graph's for the batch, one after the other.  @throws ShapeError if the workspace is too small.
   void bind(View<float> workspace, ParameterArena& arena, View<float> statistics, View<float> states = {});
 
   /// Views into the workspace, with the batch as first axis. Fill input(), which is float32 in any case, before forward
@@ -66,13 +66,11 @@ class GraphPlan {
   /// The gradient of the network's input after backward, if it was asked for.
   TypedView<const float> input_gradient() const { return values(schedule_.input_gradient(), LayerGraph::input()); }
 
-  /// Runs forward. On a GPU, wait for it before the next one. @param lengths [batch], valid time steps of the samples;
-  /// empty: all are.
+  /// Runs forward. On a GPU, wait for it before the next one. @param lengths [batch], valid time steps; empty: all are.
   void forward(const PassKey& key, std::span<const std::int32_t> lengths = {});
   /// The valid time steps of the output in the last forward; empty: all are.
   std::span<const std::int32_t> output_lengths() const { return lengths_of(graph_.output()); }
-  /// Runs backward for the last forward. Calls ready(id) as soon as a parameter's gradient is final; on a GPU that
-  /// waits for its computation.
+  /// Runs backward for the last forward. Calls ready(id) once a parameter's gradient is final, which a GPU waits for.
   void backward(const std::function<void(ParameterId)>& ready);
   /// Returns why passes are not replayed on a GPU although they could be; else empty.
   const std::string& repetition_obstacle() const;
@@ -87,10 +85,8 @@ class GraphPlan {
   View<float> whole(MemoryPlanner::Block block) const;
   std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient,
                                                      kernels::ElementType type) const;
-  static std::vector<kernels::PlanMemory> memory_of(const std::vector<std::unique_ptr<LayerPlan>>& plans);
   void bind_backward(NodeId id, ParameterArena& arena, Step& step) const;
   void derive_lengths(std::span<const std::int32_t> lengths);
-  void draw_streams(const PassKey& key);
   void run_forward();
   void run_backward(const std::function<void(ParameterId)>& ready);
   View<const std::uint64_t> stream(NodeId node) const {

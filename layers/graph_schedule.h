@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// GraphSchedule: the place of every value of a forward and backward pass, and the work after each layer's backward.
+/// MemoryPlanner: places blocks with known lifetimes in one piece of memory, reusing what is free.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +10,41 @@
 
 #include "kernels/typed_view.h"
 #include "layers/graph.h"
-#include "layers/memory_planner.h"
 
 namespace dragonn::layers {
+
+/// Places the largest block first, each at the lowest offset that is free in its lifetime. O(blocks^2).
+class MemoryPlanner {
+ public:
+  using Block = std::size_t;
+
+  /// Adds a block of `floats` elements (rounded up to a cache line), live from time `first` to `last`, both included.
+  Block add(std::size_t floats, std::size_t first, std::size_t last);
+  /// Extends the block's lifetime to include `time`.
+  void extend(Block block, std::size_t time);
+
+  /// Computes the offsets. Called once, last.
+  void place();
+  std::size_t offset(Block block) const { return blocks_[block].offset; }
+  std::size_t size(Block block) const { return blocks_[block].size; }
+  /// Returns the floats of memory that hold all blocks.
+  std::size_t total() const { return total_; }
+  /// Returns the floats of the blocks that are live at `time`.
+  std::size_t live_at(std::size_t time) const;
+
+ private:
+  struct Extent {
+    std::size_t size = 0;
+    std::size_t first = 0;
+    std::size_t last = 0;
+    std::size_t offset = 0;
+
+    bool overlaps_in_time(const Extent& other) const { return first <= other.last && other.first <= last; }
+  };
+
+  std::vector<Extent> blocks_;
+  std::size_t total_ = 0;
+};
 
 inline constexpr MemoryPlanner::Block kNoBlock = std::numeric_limits<MemoryPlanner::Block>::max();
 
@@ -41,8 +74,7 @@ struct NodeSchedule {
 /// the same, but float32 for the network's input, and views of it, where a layer takes it as tokens.
 std::vector<kernels::ElementType> element_types(const LayerGraph& graph, kernels::ElementType type);
 
-/// Places all values by their lifetimes. Node i runs forward at time i, the loss at n (the number of nodes), node i
-/// backward at 2n - i.
+/// Places all values by their lifetimes. Of n nodes, node i runs forward at time i, the loss at n, backward at 2n - i.
 class GraphSchedule {
  public:
   /// @param memory one entry per node, with sizes for the batch.  @param mode an evaluation has no backward pass.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Layers on images: pooling, the parameter-free shortcut, and layers between channels.
 #include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -25,39 +24,36 @@ Layer concatenate() {
             }
             return {inputs[0][0], inputs[0][1], inputs[0][2], channels};
           },
-          .plan =
-              [](const PlanContext& context) {
-                std::vector<kernels::ChannelCopy> copies;
-                const std::size_t total = extent(context.output, 3);
-                std::size_t first = 0;
-                for (const Shape& input : context.inputs) {
-                  const std::size_t channels = extent(input, 3);
-                  copies.push_back({context.output.size() / total, channels, channels, 0, total, first});
-                  first += channels;
-                }
-                return layer_plan(
-                    [copies](const ForwardPass& pass) {
-                      for (std::size_t i = 0; i < copies.size(); ++i)
-                        kernels::copy_channels(copies[i], pass.inputs[i], pass.output);
-                    },
-                    [copies](const BackwardPass& pass) {
-                      for (std::size_t i = 0; i < copies.size(); ++i) {
-                        if (pass.input_gradients[i].empty()) continue;
-                        const kernels::ChannelCopy& of = copies[i];
-                        kernels::copy_channels({of.pixels, of.channels, of.target_channels, of.target_first,
-                                                of.source_channels, of.source_first},
-                                               pass.output_gradients[0], pass.input_gradients[i]);
-                      }
-                    });
-              }};
+          .plan = [](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
+            std::vector<kernels::ChannelCopy> copies;
+            const std::size_t total = extent(context.output, 3);
+            std::size_t first = 0;
+            for (const Shape& input : context.inputs) {
+              const std::size_t channels = extent(input, 3);
+              copies.push_back({context.output.size() / total, channels, channels, 0, total, first});
+              first += channels;
+            }
+            return layer_plan(
+                [copies](const ForwardPass& pass) {
+                  for (std::size_t i = 0; i < copies.size(); ++i)
+                    kernels::copy_channels(copies[i], pass.inputs[i], pass.output);
+                },
+                [copies](const BackwardPass& pass) {
+                  for (std::size_t i = 0; i < copies.size(); ++i) {
+                    if (pass.input_gradients[i].empty()) continue;
+                    const kernels::ChannelCopy& of = copies[i];
+                    kernels::copy_channels({of.pixels, of.channels, of.target_channels, of.target_first,
+                                            of.source_channels, of.source_first},
+                                           pass.output_gradients[0], pass.input_gradients[i]);
+                  }
+                });
+          }};
 }
 
 Layer scale_channels() {
-  return {
-      .kind = "scale channels",
-      .traits = {.backward_reads_inputs = true, .takes_bf16 = true},
-      .output_shape =
-          [](Shapes inputs) {
+  return {.kind = "scale channels",
+          .traits = {.backward_reads_inputs = true, .takes_bf16 = true},
+          .output_shape = [](Shapes inputs) -> Shape {
             const Shape& input = first_input("scale channels", inputs, 2);
             if (input.rank() != 4 || inputs[1] != Shape{input[0], input[3]})
               throw ShapeError(fmt::format(
@@ -65,8 +61,7 @@ Layer scale_channels() {
                   input.to_string(), inputs[1].to_string()));
             return input;
           },
-      .plan =
-          [](const PlanContext& context) {
+          .plan = [](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
             const Shape& input = context.inputs[0];
             const kernels::ChannelScale shape{extent(input, 0), extent(input, 1) * extent(input, 2), extent(input, 3)};
             return layer_plan(
@@ -90,14 +85,13 @@ Layer local_response(const LocalResponseSettings& settings) {
   const std::string kind = fmt::format("local response normalization {}", settings.size);
   return {.kind = kind,
           .traits = {.backward_reads_inputs = true, .takes_bf16 = true},
-          .output_shape = [=](Shapes inputs) { return single_input(kind, inputs, 4); },
-          .plan =
-              [=](const PlanContext& context) {
-                const Shape& input = context.inputs[0];
-                return kernels::make_local_response_plan(
-                    context.device, {input[0], input[1], input[2], input[3], settings.size, settings.alpha,
-                                     settings.beta, settings.k, context.mode == Mode::kTrain});
-              }};
+          .output_shape = [=](Shapes inputs) -> Shape { return single_input(kind, inputs, 4); },
+          .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
+            const Shape& input = context.inputs[0];
+            return kernels::make_local_response_plan(
+                context.device, {input[0], input[1], input[2], input[3], settings.size, settings.alpha, settings.beta,
+                                 settings.k, context.mode == Mode::kTrain});
+          }};
 }
 
 namespace {
@@ -120,13 +114,12 @@ Layer pooling(kernels::PoolingKind which, std::optional<kernels::Window> window)
               throw ShapeError(fmt::format("{} does not fit an image of {}", kind, input.to_string()));
             return {input[0], height, width, input[3]};
           },
-          .plan =
-              [=](const PlanContext& context) {
-                const Shape& input = context.inputs[0];
-                return kernels::make_pooling_plan(context.device,
-                                                  {which, input[0], input[1], input[2], input[3], on_axis(input, 1),
-                                                   on_axis(input, 2), context.mode == Mode::kTrain});
-              }};
+          .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
+            const Shape& input = context.inputs[0];
+            return kernels::make_pooling_plan(
+                context.device, {which, input[0], input[1], input[2], input[3], on_axis(input, 1), on_axis(input, 2),
+                                 context.mode == Mode::kTrain});
+          }};
 }
 
 }  // namespace
@@ -144,18 +137,16 @@ Layer global_average_pooling() {
 }
 
 Layer padded_shortcut(std::int64_t output_channels, std::int64_t stride) {
-  return {
-      .kind = "padded shortcut",
-      .traits = {.takes_bf16 = true},
-      .output_shape = [=](Shapes inputs) -> Shape {
-        const Shape& input = single_input("padded shortcut", inputs, 4);
-        if (output_channels < input[3])
-          throw ShapeError(
-              fmt::format("padded shortcut of {} to {} channels: cannot drop any", input.to_string(), output_channels));
-        return {input[0], (input[1] + stride - 1) / stride, (input[2] + stride - 1) / stride, output_channels};
-      },
-      .plan =
-          [=](const PlanContext& context) {
+  return {.kind = "padded shortcut",
+          .traits = {.takes_bf16 = true},
+          .output_shape = [=](Shapes inputs) -> Shape {
+            const Shape& input = single_input("padded shortcut", inputs, 4);
+            if (output_channels < input[3])
+              throw ShapeError(fmt::format("padded shortcut of {} to {} channels: cannot drop any", input.to_string(),
+                                           output_channels));
+            return {input[0], (input[1] + stride - 1) / stride, (input[2] + stride - 1) / stride, output_channels};
+          },
+          .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
             const Shape& input = context.inputs[0];
             const kernels::PaddedShortcutSpec spec{extent(input, 0),          extent(input, 1),
                                                    extent(input, 2),          extent(input, 3),

@@ -32,8 +32,8 @@ struct LinearSettings {
   BiasInit bias_init = BiasInit::kZero;
   double initial_bound = 0;  ///< if positive: first weights are uniform in +-bound instead
 };
-/// Linear layer: [batch, inputs] to [batch, outputs], or [batch, steps, inputs] to [batch, steps, outputs]. Parameters
-/// weight [outputs, inputs], bias [outputs].
+/// Linear layer: [batch, (steps,) inputs] to [batch, (steps,) outputs]. Parameters weight [outputs, inputs], bias
+/// [outputs].
 Layer linear(const LinearSettings& settings);
 
 struct EmbeddingSettings {
@@ -62,8 +62,7 @@ struct RecurrentSettings {
 };
 /// Recurrent layer: [batch, steps, inputs] to [batch, steps, hidden], with zeros behind the samples' lengths.
 /// Parameters of each direction: weight_ih [gates * hidden, inputs], weight_hh [gates * hidden, hidden], bias_ih and
-/// bias_hh [gates * hidden]; those of the other direction have the suffix _reverse. @throws ConfigError if
-/// bidirectional and carries_state.
+/// bias_hh [gates * hidden]; those of the other direction end in _reverse. @throws ConfigError if that carries state.
 Layer recurrent(const RecurrentSettings& settings);
 
 struct ConvolutionSettings {
@@ -87,8 +86,7 @@ struct BatchNormSettings {
   float epsilon = 1e-5f;
   float momentum = 0.1f;  ///< weight of a new batch in the running statistics
 };
-/// Normalizes every channel (last axis). Parameters weight (the scale, starts at 1), bias; statistics: running mean,
-/// running variance (unbiased).
+/// Normalizes every channel (last axis). Parameters weight (starts at 1), bias; statistics: running mean and variance.
 Layer batch_norm(const BatchNormSettings& settings);
 
 /// Normalizes the last axis of every sample and step. Parameters weight (the scale, starts at 1), bias.
@@ -98,8 +96,8 @@ Layer layer_norm();
 /// uses no step behind a sample's length (the output there is zero), nor later ones if `causal`.
 Layer attention(std::int64_t heads, bool causal);
 
-/// Position embedding: [batch, steps, width] with steps <= max_steps; adds a learned vector to each step. Parameter
-/// weight [max_steps, width].
+/// Position embedding: adds a learned vector to each step of [batch, steps, width]. Parameter weight [max_steps,
+/// width].
 Layer position_embedding(std::int64_t max_steps);
 
 /// Transposition: [batch, a, b] to [batch, b, a].
@@ -117,23 +115,20 @@ Layer average_pooling(const kernels::Window& window);
 /// Mean of every channel: [batch, height, width, channels] to [batch, 1, 1, channels].
 Layer global_average_pooling();
 
-/// Concatenation of the channels of any number of images of one size: [batch, height, width, c0], [batch, height,
-/// width, c1], ... to [batch, height, width, c0 + c1 + ...].
+/// Concatenation of the channels of any number of images [batch, height, width, channels] of one size.
 Layer concatenate();
 
 /// Factors for whole channels: [batch, height, width, channels] times [batch, channels].
 Layer scale_channels();
 
-/// The numbers of local response normalization (kernels/nn/channels.h); the defaults are those of Krizhevsky et
-/// al., NIPS 2012, section 3.3.
+/// Local response normalization (kernels/nn/channels.h), with Krizhevsky et al.'s numbers (NIPS 2012, section 3.3).
 struct LocalResponseSettings {
   std::int64_t size = 5;  ///< channels in a neighbourhood; odd
   float alpha = 5e-4f;    ///< 5 times the paper's, which does not divide by the size
   float beta = 0.75f;
   float k = 2;
 };
-/// Divides every channel of [batch, height, width, channels] by a power of the squares of its neighbours. @throws
-/// ConfigError if the size is even.
+/// Divides every channel by a power of the squares of its neighbours. @throws ConfigError if the size is even.
 Layer local_response(const LocalResponseSettings& settings);
 
 // The next layers are views: the same values under another shape.
@@ -161,8 +156,7 @@ Layer lookahead(std::int64_t context);
 /// Dropout: zeroes a share `rate` in [0, 1) of the elements in training. Draws are keyed by (seed, step, rank, layer).
 Layer dropout(double rate);
 
-/// The parameter-free residual shortcut: takes every `stride`-th pixel and pads with new channels of zeros on both
-/// sides.
+/// The shortcut without parameters: takes every `stride`-th pixel, and pads with channels of zeros on both sides.
 Layer padded_shortcut(std::int64_t output_channels, std::int64_t stride);
 
 }  // namespace dragonn::layers

@@ -44,11 +44,9 @@ Loss softmax_cross_entropy_loss();
 /// Loss of [batch, classes] with a set of classes per sample, ascending: the cross-entropy of each class's sigmoid,
 /// summed over the classes. `correct` counts samples whose largest logit is one of theirs.
 Loss multi_label_loss();
-/// Loss of [batch, steps, classes] with a sequence of classes 1 and up per sample; class 0 is the blank. See
-/// kernels/nn/losses.h.
+/// Loss of [batch, steps, classes] with a sequence of classes from 1 on per sample; 0 is the blank (losses.h).
 Loss ctc_loss();
-/// Loss of [batch, steps, classes] with one class per step. The mean is over the steps of the batch that are not
-/// ignored. Has label smoothing.
+/// Loss of [batch, steps, classes] with one class per step: the mean over those not ignored. Has label smoothing.
 Loss sequence_cross_entropy_loss();
 
 }  // namespace dragonn::layers

@@ -34,13 +34,6 @@ struct CarriedState {
   std::size_t batch = 0;  ///< 0: the next batch starts with zeros
 };
 
-void check_lengths(std::span<const std::int32_t> lengths, std::int64_t steps) {
-  for (std::size_t sample = 0; sample < lengths.size(); ++sample)
-    if (lengths[sample] < 0 || lengths[sample] > steps)
-      throw DataError(fmt::format("length {} of sample {} of the batch: valid are 0 to {} time steps", lengths[sample],
-                                  sample, steps));
-}
-
 }  // namespace
 
 struct Network::Impl {
@@ -57,10 +50,59 @@ struct Network::Impl {
   }
   const LayerGraph& graph() const { return *graphs.front(); }
   CarriedState& carried(Mode mode) { return states[mode == Mode::kTrain ? 0 : 1]; }
-  const LayerGraph& graph_of(std::int64_t steps);
-  kernels::ElementType activation_type() const;
-  View<float> state_for(std::size_t batch, Mode mode);
-  PreparedPlan& plan_for(const NetworkBatch& batch, Mode mode);
+  GraphPlan make_plan(std::size_t batch, Mode mode) const {
+    return {graph(), batch, mode, device, /*input_gradient=*/false, activation_type()};
+  }
+
+  const LayerGraph& graph_of(std::int64_t steps) {
+    if (steps == 0) return graph();
+    for (const auto& candidate : graphs)
+      if (candidate->sample_shape()[0] == steps) return *candidate;
+    graphs.push_back(std::make_unique<LayerGraph>(graph().with_steps(steps)));
+    return *graphs.back();
+  }
+
+  /// Returns the type of activations in memory: what goes with the device's precision, if all layers take it.
+  kernels::ElementType activation_type() const {
+    using kernels::ElementType;
+    if (kernels::storage_type(device) == ElementType::kFloat32) return ElementType::kFloat32;
+    const std::string obstacle = bf16_obstacle(graph());
+    if (obstacle.empty()) return ElementType::kBf16;
+    if (!std::exchange(told_obstacle, true))
+      log::warning(std::max(this_rank(), 0), "device_math = \"bf16\": activations stay float32 in memory, because {}",
+                   obstacle);
+    return ElementType::kFloat32;
+  }
+
+  View<float> state_for(std::size_t batch, Mode mode) {
+    if (state_size() == 0) return {};
+    CarriedState& state = carried(mode);
+    if (state.batch == 0) {
+      state.values.resize_discard(state_size() * batch);
+      kernels::fill(0, state.values.view());
+      state.batch = batch;
+    }
+    DRAGONN_CHECK(state.batch == batch, "a batch of {} samples goes on from the state of {}: reset the state before it",
+                  batch, state.batch);
+    return state.values.view();
+  }
+
+  PreparedPlan& plan_for(const NetworkBatch& batch, Mode mode) {
+    const LayerGraph& layers = graph_of(batch.steps);
+    PreparedPlan* plan = nullptr;
+    for (const auto& candidate : plans)
+      if (&candidate->layers.graph() == &layers && candidate->layers.batch() == batch.size &&
+          candidate->layers.mode() == mode)
+        plan = candidate.get();
+    if (plan == nullptr) {
+      plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type()));
+      plan = plans.back().get();
+    }
+    const std::size_t floats = plan->layers.workspace_floats();
+    if (floats > workspace.size()) workspace.resize_discard(floats);
+    plan->layers.bind(workspace.view(), arena, statistics.view(), state_for(batch.size, mode));
+    return *plan;
+  }
 
   std::vector<std::unique_ptr<LayerGraph>> graphs;  // as built, then those of other numbers of steps
   double label_smoothing;
@@ -75,56 +117,6 @@ struct Network::Impl {
   mutable bool told_obstacle = false;
   std::uint64_t seed = 0;
 };
-
-const LayerGraph& Network::Impl::graph_of(std::int64_t steps) {
-  if (steps == 0) return graph();
-  for (const auto& candidate : graphs)
-    if (candidate->sample_shape()[0] == steps) return *candidate;
-  graphs.push_back(std::make_unique<LayerGraph>(graph().with_steps(steps)));
-  return *graphs.back();
-}
-
-/// Returns the type of activations in memory: what goes with the device's precision, if all layers take it.
-kernels::ElementType Network::Impl::activation_type() const {
-  using kernels::ElementType;
-  if (kernels::storage_type(device) == ElementType::kFloat32) return ElementType::kFloat32;
-  const std::string obstacle = bf16_obstacle(graph());
-  if (obstacle.empty()) return ElementType::kBf16;
-  if (!std::exchange(told_obstacle, true))
-    log::warning(std::max(this_rank(), 0), "device_math = \"bf16\": activations stay float32 in memory, because {}",
-                 obstacle);
-  return ElementType::kFloat32;
-}
-
-View<float> Network::Impl::state_for(std::size_t batch, Mode mode) {
-  if (state_size() == 0) return {};
-  CarriedState& state = carried(mode);
-  if (state.batch == 0) {
-    state.values.resize_discard(state_size() * batch);
-    kernels::fill(0, state.values.view());
-    state.batch = batch;
-  }
-  DRAGONN_CHECK(state.batch == batch, "a batch of {} samples goes on from the state of {}: reset the state before it",
-                batch, state.batch);
-  return state.values.view();
-}
-
-PreparedPlan& Network::Impl::plan_for(const NetworkBatch& batch, Mode mode) {
-  const LayerGraph& layers = graph_of(batch.steps);
-  PreparedPlan* plan = nullptr;
-  for (const auto& candidate : plans)
-    if (&candidate->layers.graph() == &layers && candidate->layers.batch() == batch.size &&
-        candidate->layers.mode() == mode)
-      plan = candidate.get();
-  if (plan == nullptr) {
-    plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type()));
-    plan = plans.back().get();
-  }
-  const std::size_t floats = plan->layers.workspace_floats();
-  if (floats > workspace.size()) workspace.resize_discard(floats);
-  plan->layers.bind(workspace.view(), arena, statistics.view(), state_for(batch.size, mode));
-  return *plan;
-}
 
 Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device)
     : impl_(std::make_unique<Impl>(std::move(layers), label_smoothing, device)) {
@@ -177,17 +169,14 @@ std::vector<LayerSummary> Network::summary() const {
 }
 
 MemoryEstimate Network::memory(std::size_t batch) const {
-  const GraphPlan plan(impl_->graph(), batch, Mode::kTrain, impl_->device, /*input_gradient=*/false,
-                       impl_->activation_type());
+  const GraphPlan plan = impl_->make_plan(batch, Mode::kTrain);
   const std::size_t parameters = impl_->arena.size() * sizeof(float);
   const std::size_t kept = plan.kept_floats();
   return {parameters, parameters, kept * sizeof(float), (plan.workspace_floats() - kept) * sizeof(float)};
 }
 
 std::size_t Network::evaluation_bytes(std::size_t batch) const {
-  const GraphPlan plan(impl_->graph(), batch, Mode::kEvaluate, impl_->device, /*input_gradient=*/false,
-                       impl_->activation_type());
-  return plan.workspace_floats() * sizeof(float);
+  return impl_->make_plan(batch, Mode::kEvaluate).workspace_floats() * sizeof(float);
 }
 
 double Network::training_flops() const {
@@ -198,8 +187,7 @@ void Network::initialize(std::uint64_t seed) {
   Impl& impl = *impl_;
   impl.seed = seed;
   impl.arena.allocate();
-  // Values are drawn on the host, so that all devices start from the same bits: on the CPU in place, because a copy of
-  // the model would be the peak of many a run's memory.
+  // Drawn on the host: all devices start from the same bits. On the CPU in place: a copy would be a peak of memory.
   std::vector<float> drawn;
   for (ParameterId id = 0; id < impl.arena.parameters().size(); ++id) {
     Rng stream(seed, "initialize", {id});
@@ -290,11 +278,10 @@ void Network::resize(View<const float> mean_statistics) {
   std::size_t offset = 0;
   for (const StatisticsSpec& spec : statistics) {
     const View<float> own = this->statistics().subview(offset, spec.size);
-    if (spec.on_resize == OnResize::kReshard) {
+    if (spec.on_resize == OnResize::kReshard)
       kernels::copy(mean_statistics.subview(offset, spec.size), own);
-    } else {
+    else
       kernels::fill(spec.initial, own);
-    }
     offset += spec.size;
   }
   reset_state(Mode::kTrain);
@@ -308,11 +295,15 @@ LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t 
       (!batch.lengths.empty() && batch.lengths.size() != batch.size))
     throw ShapeError(fmt::format("a batch of {} samples of {} with {} values and {} lengths", batch.size,
                                  sample.to_string(), batch.inputs.size(), batch.lengths.size()));
-  check_lengths(batch.lengths.host(), sample[0]);
+  const std::span<const std::int32_t> lengths = batch.lengths.host();
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    if (lengths[i] < 0 || lengths[i] > sample[0])
+      throw DataError(
+          fmt::format("length {} of sample {} of the batch: valid are 0 to {} time steps", lengths[i], i, sample[0]));
   PreparedPlan& plan = impl.plan_for(batch, mode);
   impl.current = &plan;
   kernels::start_transfer(batch.inputs, plan.layers.input());  // the loss waits for all that was started
-  plan.layers.forward({impl.seed, step, rank}, batch.lengths.host());
+  plan.layers.forward({impl.seed, step, rank}, lengths);
   const bool training = mode == Mode::kTrain;
   const kernels::TraceRange range(impl.device, "loss");
   return plan.loss({plan.layers.output(), batch.targets, plan.layers.output_lengths(),

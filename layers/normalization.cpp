@@ -31,51 +31,47 @@ Layer batch_norm(const BatchNormSettings& settings) {
                      .backward_in_place = true,
                      .sums_output_gradients = true,
                      .takes_bf16 = true},
-          .output_shape =
-              [=](Shapes inputs) {
-                const Shape& input = first_input(kind, inputs, settings.residual ? 2 : 1);
-                if (input.rank() < 2)
-                  throw ShapeError(fmt::format("{} takes [batch, ..., channels], not {}", kind, input.to_string()));
-                if (inputs.back() != input)
-                  throw ShapeError(fmt::format("{} of {} with a residual of {}", kind, input.to_string(),
-                                               inputs.back().to_string()));
-                return input;
-              },
+          .output_shape = [=](Shapes inputs) -> Shape {
+            const Shape& input = first_input(kind, inputs, settings.residual ? 2 : 1);
+            if (input.rank() < 2)
+              throw ShapeError(fmt::format("{} takes [batch, ..., channels], not {}", kind, input.to_string()));
+            if (inputs.back() != input)
+              throw ShapeError(
+                  fmt::format("{} of {} with a residual of {}", kind, input.to_string(), inputs.back().to_string()));
+            return input;
+          },
           .parameters = scale_and_shift,
           .statistics = [](Shapes inputs) -> std::vector<StatisticsSpec> {
             const auto channels = static_cast<std::size_t>(channels_of(inputs[0]));
             return {{channels, 0.0f, "running_mean", OnResize::kReshard},
                     {channels, 1.0f, "running_var", OnResize::kReshard}};
           },
-          .plan =
-              [=](const PlanContext& context) {
-                const auto channels = static_cast<std::size_t>(channels_of(context.output));
-                return kernels::make_batch_norm_plan(
-                    context.device, {context.output.size() / channels, channels, settings.relu, settings.residual,
-                                     settings.epsilon, settings.momentum, context.mode == Mode::kTrain, context.type});
-              }};
+          .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
+            const auto channels = static_cast<std::size_t>(channels_of(context.output));
+            return kernels::make_batch_norm_plan(
+                context.device, {context.output.size() / channels, channels, settings.relu, settings.residual,
+                                 settings.epsilon, settings.momentum, context.mode == Mode::kTrain, context.type});
+          }};
 }
 
 Layer layer_norm() {
   return {.kind = "layer norm",
           .traits = {.backward_reads_inputs = true, .takes_bf16 = true},
-          .output_shape =
-              [](Shapes inputs) {
-                const Shape& input = first_input("layer norm", inputs, 1);
-                if (input.rank() < 2)
-                  throw ShapeError(fmt::format("layer norm takes [batch, ..., features], not {}", input.to_string()));
-                return input;
-              },
+          .output_shape = [](Shapes inputs) -> Shape {
+            const Shape& input = first_input("layer norm", inputs, 1);
+            if (input.rank() < 2)
+              throw ShapeError(fmt::format("layer norm takes [batch, ..., features], not {}", input.to_string()));
+            return input;
+          },
           .parameters = scale_and_shift,
-          .plan =
-              [](const PlanContext& context) {
-                const std::int64_t features = channels_of(context.output);
-                return kernels::make_layer_norm_plan(
-                    context.device, {.rows = static_cast<std::int64_t>(context.output.size()) / features,
-                                     .columns = features,
-                                     .training = context.mode == Mode::kTrain,
-                                     .input_gradient = context.input_gradients[0]});
-              }};
+          .plan = [](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
+            const std::int64_t features = channels_of(context.output);
+            return kernels::make_layer_norm_plan(context.device,
+                                                 {.rows = static_cast<std::int64_t>(context.output.size()) / features,
+                                                  .columns = features,
+                                                  .training = context.mode == Mode::kTrain,
+                                                  .input_gradient = context.input_gradients[0]});
+          }};
 }
 
 }  // namespace dragonn::layers

@@ -4,10 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <utility>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "kernels/nn/sequence_rows.h"
 #include "layers/layers.h"

@@ -50,25 +50,22 @@ Layer linear(const LinearSettings& settings) {
             if (input.rank() == 3) return {input[0], input[1], settings.outputs};
             return {single_input("linear", inputs, 2)[0], settings.outputs};
           },
-          .parameters =
-              [=](Shapes inputs) {
-                const std::int64_t features = features_of(inputs[0]);
-                auto specs = weighted_parameters(settings, {settings.outputs, features}, features, settings.outputs);
-                specs[0].spans_features = true;
-                if (settings.initial_bound > 0) specs[0].initializer = Initializer::uniform(settings.initial_bound);
-                return specs;
-              },
-          .forward_flops =
-              [=](Shapes inputs) {
-                return 2.0 * static_cast<double>(inputs[0].size()) * static_cast<double>(settings.outputs);
-              },
-          .plan =
-              [=](const PlanContext& context) {
-                return kernels::make_linear_plan(
-                    context.device, {static_cast<std::int64_t>(context.output.size()) / settings.outputs,
-                                     features_of(context.inputs[0]), settings.outputs, settings.bias,
-                                     context.mode == Mode::kTrain, context.input_gradients[0], context.type});
-              }};
+          .parameters = [=](Shapes inputs) -> std::vector<ParameterSpec> {
+            const std::int64_t features = features_of(inputs[0]);
+            auto specs = weighted_parameters(settings, {settings.outputs, features}, features, settings.outputs);
+            specs[0].spans_features = true;
+            if (settings.initial_bound > 0) specs[0].initializer = Initializer::uniform(settings.initial_bound);
+            return specs;
+          },
+          .forward_flops = [=](Shapes inputs) -> double {
+            return 2.0 * static_cast<double>(inputs[0].size()) * static_cast<double>(settings.outputs);
+          },
+          .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
+            return kernels::make_linear_plan(context.device,
+                                             {static_cast<std::int64_t>(context.output.size()) / settings.outputs,
+                                              features_of(context.inputs[0]), settings.outputs, settings.bias,
+                                              context.mode == Mode::kTrain, context.input_gradients[0], context.type});
+          }};
 }
 
 ConvolutionSettings square_convolution(std::int64_t outputs, std::int64_t kernel, std::int64_t stride,
@@ -100,27 +97,23 @@ Layer convolution(const ConvolutionSettings& settings) {
   return {.kind = kind,
           .traits = {.backward_reads_inputs = true, .takes_bf16 = true},
           .output_shape = output_shape,
-          .parameters =
-              [=](Shapes inputs) {
-                const std::int64_t group_inputs = inputs[0][3] / settings.groups;
-                return weighted_parameters(settings,
-                                           {vertical.kernel, horizontal.kernel, group_inputs, settings.outputs},
-                                           window * group_inputs, window * settings.outputs / settings.groups);
-              },
+          .parameters = [=](Shapes inputs) -> std::vector<ParameterSpec> {
+            const std::int64_t group_inputs = inputs[0][3] / settings.groups;
+            return weighted_parameters(settings, {vertical.kernel, horizontal.kernel, group_inputs, settings.outputs},
+                                       window * group_inputs, window * settings.outputs / settings.groups);
+          },
           .output_steps = [=](std::int64_t steps) { return std::max<std::int64_t>(0, vertical.outputs(steps)); },
-          .forward_flops =
-              [=](Shapes inputs) {
-                const std::int64_t products = window * inputs[0][3] / settings.groups;
-                return 2.0 * static_cast<double>(output_shape(inputs).size()) * static_cast<double>(products);
-              },
-          .plan =
-              [=](const PlanContext& context) {
-                const Shape& input = context.inputs[0];
-                return kernels::make_convolution_plan(
-                    context.device,
-                    {input[0], input[1], input[2], input[3], settings.outputs, vertical, horizontal, settings.groups,
-                     settings.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type});
-              }};
+          .forward_flops = [=](Shapes inputs) -> double {
+            const std::int64_t products = window * inputs[0][3] / settings.groups;
+            return 2.0 * static_cast<double>(output_shape(inputs).size()) * static_cast<double>(products);
+          },
+          .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
+            const Shape& input = context.inputs[0];
+            return kernels::make_convolution_plan(
+                context.device,
+                {input[0], input[1], input[2], input[3], settings.outputs, vertical, horizontal, settings.groups,
+                 settings.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type});
+          }};
 }
 
 }  // namespace dragonn::layers

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The optimizers: `sgd` (plain, heavy-ball momentum, Nesterov), `adam` (weight decay as a part of the gradient) and
-/// `adamw` (decoupled weight decay).
+/// The optimizers: `sgd` (plain, heavy-ball, Nesterov), `adam` (decay is part of the gradient) and `adamw` (decoupled).
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -24,8 +23,7 @@ Buffer<float> make_state(const ParameterArena& arena) {
   return state;
 }
 
-/// Cuts the arena into ranges of one coefficient. Weights always decay; biases and normalization parameters do if the
-/// setting `weight_decay_norm_bias` says so.
+/// Cuts the arena into ranges of one coefficient: biases and normalization decay only with `weight_decay_norm_bias`.
 class WeightDecay {
  public:
   /// @param settings have specs().  @param arena is laid out.
@@ -36,11 +34,10 @@ class WeightDecay {
       const Parameter& parameter = arena[id];
       const float coefficient = all || parameter.role == ParameterRole::kWeight ? decay : 0.0f;
       const std::size_t end = parameter.offset + parameter.size;
-      if (!ranges_.empty() && ranges_.back().coefficient == coefficient) {
+      if (!ranges_.empty() && ranges_.back().coefficient == coefficient)
         ranges_.back().end = end;
-      } else {
+      else
         ranges_.push_back({parameter.offset, end, coefficient});
-      }
     }
   }
 
@@ -70,8 +67,7 @@ class WeightDecay {
 
  private:
   struct Range {
-    std::size_t begin = 0;
-    std::size_t end = 0;
+    std::size_t begin = 0, end = 0;
     float coefficient = 0;
   };
   std::vector<Range> ranges_;  ///< cover the arena; neighbours differ in their coefficient
@@ -101,9 +97,8 @@ class Sgd final : public Optimizer {
       return kernels::SgdRule{
           learning_rate_, scale, momentum_, decay, nesterov_, slice.momentum_applied, slice.learning_rate_applied};
     };
-    if (gradient.is_sparse() && !needs_dense(slice)) {
+    if (gradient.is_sparse() && !needs_dense(slice))
       return kernels::sgd_update_entries(rule(0), gradient, arena_.values().subview(slice.offset, slice.size));
-    }
     decay_.for_ranges(slice.offset, slice.size, [&](std::size_t offset, std::size_t size, float decay) {
       const bool uses_buffer = momentum_ > 0 && (!slice.momentum_applied || decay > 0);
       kernels::sgd_update(rule(decay), gradient.slice(offset - slice.offset, size),
@@ -199,27 +194,23 @@ class Adam final : public Optimizer {
  private:
   ParameterArena& arena_;
   WeightDecay decay_;
-  double beta1_;
-  double beta2_;
+  double beta1_, beta2_;
   bool bias_correction_;
   kernels::AdamRule rule_;
   Buffer<float> first_;   ///< m, [arena]
   Buffer<float> second_;  ///< v, [arena]
 };
 
-SettingSpecs adam_specs(double weight_decay) {
-  // The largest value below 1 that survives the rounding to float.
-  constexpr double kBelowOne = 1.0 - 0x1p-24;
-  return WeightDecay::specs(
-      weight_decay, {{"beta1", 0.9, "decay rate of the mean of the gradients", 0.0, kBelowOne},
-                     {"beta2", 0.999, "decay rate of the mean of the squared gradients", 0.0, kBelowOne},
-                     SettingSpec::number("epsilon", 1e-8, "added to the root of the second moment", 0).above_minimum(),
-                     {"bias_correction", true, "true: correct the moments for their start at zero"}});
-}
-
 OptimizerEntry adam_entry(const std::string& name, const std::string& summary, const std::string& source,
                           bool decoupled) {
-  return {{name, summary, source, adam_specs(decoupled ? 0.01 : 0.0)},
+  constexpr double kBelowOne = 1.0 - 0x1p-24;  // the largest value below 1 that survives the rounding to float
+  return {{name, summary, source,
+           WeightDecay::specs(
+               decoupled ? 0.01 : 0.0,
+               {{"beta1", 0.9, "decay rate of the mean of the gradients", 0.0, kBelowOne},
+                {"beta2", 0.999, "decay rate of the mean of the squared gradients", 0.0, kBelowOne},
+                SettingSpec::number("epsilon", 1e-8, "added to the root of the second moment", 0).above_minimum(),
+                {"bias_correction", true, "true: correct the moments for their start at zero"}})},
           2,
           false,
           false,

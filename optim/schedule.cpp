@@ -38,50 +38,24 @@ class WarmedUp : public Schedule {
 
   double learning_rate(std::uint64_t step) const override {
     const auto position = static_cast<double>(step);
+    const double warmup =
+        position >= warmup_steps_ ? 1.0 : start_factor_ + (1.0 - start_factor_) * position / warmup_steps_;
     const double epoch = position / static_cast<double>(context_.steps_per_epoch);
     const double rest = static_cast<double>(context_.total_steps) - warmup_steps_;
     const double gone = position - warmup_steps_;
     const double progress = gone <= 0 ? 0.0 : rest > gone ? gone / rest : 1.0;
     const double after = std::max(gone, 0.0) / static_cast<double>(context_.steps_per_epoch);
-    return context_.base_learning_rate * warmup(position) * decay_({epoch, after, progress});
+    return context_.base_learning_rate * warmup * decay_({epoch, after, progress});
   }
 
  private:
-  double warmup(double position) const {
-    if (position >= warmup_steps_) return 1.0;
-    return start_factor_ + (1.0 - start_factor_) * position / warmup_steps_;
-  }
-
   ScheduleContext context_;
-  double warmup_steps_;
-  double start_factor_;
+  double warmup_steps_, start_factor_;
   Decay decay_;
 };
 
 Decay constant(const Settings& /*settings*/) {
   return [](const Place&) { return 1.0; };
-}
-
-Decay milestones(const Settings& settings) {
-  return [epochs = settings.integers("milestones"), gamma = settings.number("gamma")](const Place& place) {
-    const auto passed = std::ranges::count_if(
-        epochs, [&](std::int64_t milestone) { return place.epoch >= static_cast<double>(milestone); });
-    return std::pow(gamma, static_cast<double>(passed));
-  };
-}
-
-Decay exponential(const Settings& settings) {
-  return [gamma = settings.number("gamma")](const Place& place) { return std::pow(gamma, std::floor(place.after)); };
-}
-
-Decay cosine(const Settings& settings) {
-  return [last = settings.number("final_factor")](const Place& place) {
-    return last + (1.0 - last) * 0.5 * (1.0 + std::cos(std::numbers::pi * place.progress));
-  };
-}
-
-Decay linear(const Settings& settings) {
-  return [last = settings.number("final_factor")](const Place& place) { return 1.0 - (1.0 - last) * place.progress; };
 }
 
 /// Multiplies the rate by gamma when `patience` evaluations in a row were not better than the best one before.
@@ -150,10 +124,20 @@ const Registration<ScheduleEntry> milestones_entry{
     entry("milestones", "the rate is multiplied by gamma at each milestone", "He et al., arXiv:1512.03385, section 4.2",
           {{"milestones", std::vector<std::int64_t>{15, 25}, "epochs, counted from the start of the run", 0.0},
            {"gamma", 0.1, "factor at each milestone", 0.0}},
-          milestones)};
+          [](const Settings& settings) -> Decay {
+            return [epochs = settings.integers("milestones"), gamma = settings.number("gamma")](const Place& place) {
+              const auto passed = std::ranges::count_if(
+                  epochs, [&](std::int64_t milestone) { return place.epoch >= static_cast<double>(milestone); });
+              return std::pow(gamma, static_cast<double>(passed));
+            };
+          })};
 const Registration<ScheduleEntry> exponential_entry{entry(
     "exponential", "the rate is multiplied by gamma after every epoch, from the end of the warm-up on (annealing)",
-    "Amodei et al., arXiv:1512.02595, section 3", {{"gamma", 0.99, "factor after each epoch", 0.0, 1.0}}, exponential)};
+    "Amodei et al., arXiv:1512.02595, section 3", {{"gamma", 0.99, "factor after each epoch", 0.0, 1.0}},
+    [](const Settings& settings) -> Decay {
+      return
+          [gamma = settings.number("gamma")](const Place& place) { return std::pow(gamma, std::floor(place.after)); };
+    })};
 const Registration<ScheduleEntry> plateau_entry{
     {{"plateau", "the rate is multiplied by gamma when the evaluation loss stops falling", "",
       with_warmup(
@@ -163,11 +147,19 @@ const Registration<ScheduleEntry> plateau_entry{
      [](const Settings& values, const ScheduleContext& context) -> std::unique_ptr<Schedule> {
        return std::make_unique<Plateau>(values, context);
      }}};
-const Registration<ScheduleEntry> cosine_entry{entry("cosine", "the rate falls as half a cosine after the warm-up",
-                                                     "arXiv:1608.03983, equation 5", {final_factor()}, cosine)};
-const Registration<ScheduleEntry> linear_entry{entry("linear", "the rate falls linearly after the warm-up",
-                                                     "Devlin et al., arXiv:1810.04805, appendix A.2", {final_factor()},
-                                                     linear)};
+const Registration<ScheduleEntry> cosine_entry{
+    entry("cosine", "the rate falls as half a cosine after the warm-up", "arXiv:1608.03983, equation 5",
+          {final_factor()}, [](const Settings& settings) -> Decay {
+            return [last = settings.number("final_factor")](const Place& place) {
+              return last + (1.0 - last) * 0.5 * (1.0 + std::cos(std::numbers::pi * place.progress));
+            };
+          })};
+const Registration<ScheduleEntry> linear_entry{entry(
+    "linear", "the rate falls linearly after the warm-up", "Devlin et al., arXiv:1810.04805, appendix A.2",
+    {final_factor()}, [](const Settings& settings) -> Decay {
+      return
+          [last = settings.number("final_factor")](const Place& place) { return 1.0 - (1.0 - last) * place.progress; };
+    })};
 
 }  // namespace
 }  // namespace dragonn::optim

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The sparsifiers `sidco_e`, `sidco_gp` and `sidco_p`: a threshold from a fitted distribution, refined on the values
-/// that exceed it. They differ in their fits.
+/// The sparsifiers `sidco_e`, `sidco_gp` and `sidco_p`: a threshold from a fit, refined on the values that exceed it.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -30,11 +29,10 @@ void StageSearch::observe(double ratio, double density) {
   count_ = 0;
   stages_ = stages(density);
   const std::int64_t max = max_stages(density);
-  if (rules_.adaptation == StageAdaptation::kHillclimb) {
+  if (rules_.adaptation == StageAdaptation::kHillclimb)
     climb(mean, max);
-  } else if (!in_band(mean)) {
+  else if (!in_band(mean))
     stages_ = std::clamp<std::int64_t>(stages_ + (mean > 1 ? -1 : 1), 1, max);
-  }
 }
 
 bool StageSearch::in_band(double mean) const {
@@ -42,8 +40,7 @@ bool StageSearch::in_band(double mean) const {
 }
 
 void StageSearch::climb(double mean, std::int64_t max) {
-  constexpr std::int64_t kTurnsBeforeHold = 2;
-  constexpr std::int64_t kWindowsHeld = 20;
+  constexpr std::int64_t kTurnsBeforeHold = 2, kWindowsHeld = 20;
   if (windows_held_ > 0) {
     if (++windows_held_ <= kWindowsHeld) return;
     forget_errors();
@@ -115,8 +112,7 @@ struct SidcoFits {
 
 /// The moments of magnitudes, or of exceedances.
 struct Statistics {
-  double count = 0;
-  double mean = 0;
+  double count = 0, mean = 0;
   double variance = 0;  ///< divides by count - 1
 };
 
@@ -127,8 +123,7 @@ Statistics statistics_of(std::size_t count, double sum, double sum_squares) {
   return {.count = n, .mean = mean, .variance = variance};
 }
 
-/// Selects by a threshold from a fit to the magnitudes, or from several fits: each further stage fits the values that
-/// exceed the threshold of the stage before.
+/// Selects by a threshold from a fit to the magnitudes; each further stage fits the values that exceed the last one's.
 class Sidco final : public Sparsifier {
  public:
   Sidco(const SidcoFits& fits, const Settings& settings, std::size_t numel, const Device& device)
@@ -142,9 +137,8 @@ class Sidco final : public Sparsifier {
                  .tolerance_low = settings.number("tolerance_low")}),
         numel_(numel),
         pool_(device) {
-    if (fits.first == SidcoDistribution::kGamma && settings.text("gamma_inverse") == "exact") {
+    if (fits.first == SidcoDistribution::kGamma && settings.text("gamma_inverse") == "exact")
       gamma_inverse_ = GammaInverse::kExact;
-    }
     kernels::reserve_selection(pool_, numel);
   }
 
@@ -166,14 +160,15 @@ class Sidco final : public Sparsifier {
     const std::int64_t stages = context.density < first_ratio_ ? search_.stages(context.density) : 1;
     const double first_ratio = stages > 1 ? first_ratio_ : context.density;
     threshold_ = static_cast<float>(first_threshold(acc, moments, first_ratio));
-    if (stages > 1) {
+    if (stages > 1)
       refine(acc, moments, stages, std::pow(context.density / first_ratio, 1.0 / static_cast<double>(stages - 1)));
-    }
-    select_final(acc, stages > 1, selected);
+    if (stages > 1 && threshold_ >= pool_from_)
+      kernels::filter_threshold(pool_, threshold_, selected);
+    else
+      kernels::select_threshold(acc, threshold_, selected);
     // With a single stage the number of stages does not affect the count.
-    if (context.density < first_ratio_) {
+    if (context.density < first_ratio_)
       search_.observe(static_cast<double>(selected.size()) / static_cast<double>(context.k), context.density);
-    }
   }
 
   void save(Archive& archive, const std::string& prefix) const override {
@@ -230,8 +225,7 @@ class Sidco final : public Sparsifier {
     const float first = threshold_;
     pool_from_ = static_cast<float>(first + kGuessedShare * second_step_ * mean);
     kernels::Exceedances above = kernels::exceedances_and_entries(acc, first, pool_from_, pool_);
-    // If nothing exceeds the first threshold (equal values), stages have nothing to work on, and nothing would ever be
-    // sent.
+    // If nothing exceeds the first threshold (equal values), stages have nothing to fit: nothing would ever be sent.
     if (above.count == 0) threshold_ = std::min(first, moments.largest);
     for (std::int64_t stage = 2; above.count >= 2; ++stage) {
       threshold_ = next_threshold(above, ratio);
@@ -243,11 +237,6 @@ class Sidco final : public Sparsifier {
       }
       above = kernels::exceedances(pool_.values.view(), threshold_);
     }
-  }
-
-  void select_final(View<const float> acc, bool pooled, SparseVector& selected) const {
-    if (pooled && threshold_ >= pool_from_) return kernels::filter_threshold(pool_, threshold_, selected);
-    kernels::select_threshold(acc, threshold_, selected);
   }
 
   /// The share of the last step's distance between the first two thresholds that is taken for sure.
@@ -264,8 +253,14 @@ class Sidco final : public Sparsifier {
   float pool_from_ = 0;
 };
 
-SettingSpecs settings(const SidcoFits& fits) {
-  SettingSpecs specs{
+/// Returns the entry of a variant. Cost: a sweep for the moments, fused with the accumulation; one for the logarithms
+/// of a gamma fit; one for the values that exceed the first threshold, or for the selection of a single stage.
+SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFits& fits) {
+  SparsifierEntry entry;
+  entry.name = name;
+  entry.summary = summary;
+  entry.source = "arXiv:2101.10761 (SIDCo), algorithm 1, sections 2.3 and B.3";
+  entry.settings = {
       SettingSpec::integer("stages", 1,
                            "initial number of stages; each further stage fits the entries above the previous threshold",
                            1, 64),
@@ -283,33 +278,17 @@ SettingSpecs settings(const SidcoFits& fits) {
       SettingSpec::text("shift", "prev",
                         "origin of the exceedances; prev: the threshold that they exceed; min: the smallest of them",
                         {"prev", "min"})};
-  if (fits.first == SidcoDistribution::kGamma) {
-    specs.push_back(SettingSpec::text("gamma_inverse", "closed",
-                                      "closed: a bound on the gamma distribution's tail; exact: its inverse",
-                                      {"closed", "exact"}));
-  }
-  return specs;
-}
-
-/// Returns the entry of a variant. Cost: a sweep for the moments, fused with the accumulation; one for the logarithms
-/// if a gamma distribution is fitted; one for the values that exceed the first threshold, or for the selection if there
-/// is one stage.
-SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFits& fits) {
-  SparsifierEntry entry;
-  entry.name = name;
-  entry.summary = summary;
-  entry.source = "arXiv:2101.10761 (SIDCo), algorithm 1, sections 2.3 and B.3";
-  entry.settings = settings(fits);
+  if (fits.first == SidcoDistribution::kGamma)
+    entry.settings.push_back(SettingSpec::text("gamma_inverse", "closed",
+                                               "closed: a bound on the gamma distribution's tail; exact: its inverse",
+                                               {"closed", "exact"}));
   entry.exact = true;
-  // Finding the number of stages takes up to four windows. Among many zeros the values are not the tail of the fit to
-  // all, so that nothing controls the count.
+  // Finding the number of stages takes up to four windows. Among many zeros nothing controls the count.
   entry.band = kAnyCount;
   entry.band.settling_steps = 40;
   entry.resize = {OnResize::kReshard, "keeps its stages: rank r those of rank r modulo the old number of workers"};
-  // Measured on MNIST (MLP), CIFAR-10 (ResNet-20), text (LSTM) and random images: the first fits, of one stage, give
-  // 0.2 to 4.5. Later 0.6 to 1.4; 0.1 to 1.25 at density 0.001 on MNIST, where most gradients of the first layer are
-  // zero.
-  // Without the search for a number of stages nothing settles.
+  // Measured on MNIST (MLP), CIFAR-10 (ResNet-20), text (LSTM) and random images: first fits 0.2 to 4.5, later 0.6 to
+  // 1.4; at density 0.001 on MNIST, with many zeros, 0.1 to 1.25. Without the search for stages nothing settles.
   entry.forecast = [](const Settings& values) {
     constexpr CountRange kFirst{0.1, 1, 5};
     if (values.text("adapt") != "hillclimb") return CountForecast{.settled = kFirst};

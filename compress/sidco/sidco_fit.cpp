@@ -93,8 +93,7 @@ double gamma_quantile_closed(const GammaFit& fit, double q) {
 
 double gamma_quantile_exact(const GammaFit& fit, double q) {
   if (q >= 1) return 0;
-  // The bisection is in ln x: for small shapes x spans hundreds of orders of magnitude. P(a, x) <= x^a / Gamma(a + 1)
-  // bounds it below.
+  // In ln x, since small shapes span hundreds of orders of magnitude. P(a, x) <= x^a / Gamma(a + 1) bounds it below.
   double low = (std::log1p(-q) + log_gamma(fit.shape + 1)) / fit.shape;
   double high = std::log(fit.shape + 1);
   while (upper_gamma(fit.shape, high) > q) high += 1;

@@ -13,8 +13,7 @@ double exponential_threshold(double mean, double q);
 
 /// A generalized Pareto distribution with survival (1 + shape * y / scale)^(-1 / shape); shape 0 is exponential.
 struct ParetoFit {
-  double shape = 0;
-  double scale = 0;
+  double shape = 0, scale = 0;
 };
 /// Fits by moments. @param variance positive, divides by n - 1.
 ParetoFit fit_pareto(double mean, double variance);
@@ -26,15 +25,13 @@ double pareto_threshold(double mean, double variance, double q);
 
 /// A gamma distribution with density y^(shape - 1) exp(-y / scale).
 struct GammaFit {
-  double shape = 0;
-  double scale = 0;
+  double shape = 0, scale = 0;
 };
 /// Fits by an approximation of maximum likelihood (Minka). @param mean_log mean of ln y.
 GammaFit fit_gamma(double mean, double mean_log);
 /// Returns the quantile in closed form, from a bound on the tail for shapes up to 1; may be negative.
 double gamma_quantile_closed(const GammaFit& fit, double q);
-/// Returns the y of survival q to rounding, by bisection on the regularized incomplete gamma function. Shapes up to
-/// 1e4.
+/// Returns the y of survival q to rounding, by bisection on the incomplete gamma function. Shapes up to 1e4.
 double gamma_quantile_exact(const GammaFit& fit, double q);
 
 enum class GammaInverse { kClosed, kExact };

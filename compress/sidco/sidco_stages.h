@@ -23,9 +23,8 @@ constexpr auto choices(StageAdaptation) {
 struct StageRules {
   StageAdaptation adaptation = StageAdaptation::kHillclimb;
   std::int64_t initial = 1;
-  std::int64_t window = 5;      ///< selections between decisions
-  double tolerance_high = 0.2;  ///< the band of the mean of selected / k is [1 - low, 1 + high]
-  double tolerance_low = 0.2;
+  std::int64_t window = 5;                           ///< selections between decisions
+  double tolerance_high = 0.2, tolerance_low = 0.2;  ///< the mean of selected / k should be in [1 - low, 1 + high]
 };
 
 /// Returns the most stages that a density allows, ceil(ln(density) / ln(1/2)): with more, each would keep over half.

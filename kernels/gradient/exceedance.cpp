@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <numbers>
+#include <numeric>
 
 #include <hwy/highway.h>
 
@@ -66,8 +66,7 @@ void AddExceedancesChunk(const float* values, std::size_t begin, std::size_t end
   }
 }
 
-/// Partial products with the places of PartialSums, as mantissa * 2^exponent, so that one logarithm per product
-/// suffices.
+/// Partial products with the places of PartialSums, as mantissa * 2^exponent: one logarithm per product suffices.
 class PartialProducts {
  public:
   /// The number of factors in [1e-18, 2] that take a mantissa in [1, 2) neither to 0 nor to infinity.
@@ -132,9 +131,8 @@ double SumMagnitudeLogsChunk(const float* values, std::size_t begin, std::size_t
     if (factor == factor) mantissas[place] *= factor;
   }
   double sum = 0;
-  for (std::size_t place = 0; place < kSums; ++place) {
+  for (std::size_t place = 0; place < kSums; ++place)
     sum += std::log(mantissas[place]) + std::numbers::ln2 * static_cast<double>(exponents[place]);
-  }
   return sum;
 }
 
@@ -202,16 +200,11 @@ Exceedances examine_pieces(std::span<const float> values, float threshold, float
 }
 
 double logs_cpu(View<const float> values, double scale, double offset) {
-  const float* const data = values.data();
-  const detail::Chunks pieces(values.size(), kPieceElements);
   std::array<double, kMaxPieces> sums{};
-  for_each_chunk(pieces, [&](std::size_t piece) {
-    sums[piece] = HWY_DYNAMIC_DISPATCH(detail::SumMagnitudeLogsChunk)(data, pieces.begin(piece), pieces.end(piece),
-                                                                      scale, offset);
+  for_each_piece(values.size(), kPieceElements, [&](std::size_t piece, std::size_t begin, std::size_t end) {
+    sums[piece] = HWY_DYNAMIC_DISPATCH(detail::SumMagnitudeLogsChunk)(values.data(), begin, end, scale, offset);
   });
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return total;
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 template <class... Rest>

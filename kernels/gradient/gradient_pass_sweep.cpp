@@ -24,8 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int32_t kInfinityBits = 0x7f800000;
 
-// Multiplications and additions stay apart on every instruction set: fused ones would round differently on machines
-// that have them.
+// Multiplications and additions stay apart: fused ones would round differently on machines that have them.
 
 /// Returns acc of the lanes from element i, and stores it (with the momentum) if kStore.
 template <AccumulateKind kKind, bool kStore, class D>
@@ -54,16 +53,13 @@ HWY_INLINE hn::Vec<D> accumulate(D d, const AccumulateJob& job, std::size_t i) {
   return acc;
 }
 
-/// The distance of prefetches ahead of the arithmetic: 8 KiB. Hardware prefetchers alone leave a quarter of the
-/// bandwidth unused.
+/// The distance of prefetches, 8 KiB: hardware prefetchers alone leave a quarter of the bandwidth unused.
 constexpr std::size_t kPrefetchElements = 2048;
 
-/// Prefetches the cache lines of the `count` elements that are kPrefetchElements ahead of element i. They may lie
-/// beyond the end: a prefetch never faults.
+/// Prefetches `count` elements, kPrefetchElements ahead of element i; beyond the end, too: a prefetch never faults.
 HWY_INLINE void prefetch_lines(const float* values, std::size_t i, std::size_t count) {
-  for (std::size_t element = 0; element < count; element += kLineElements) {
+  for (std::size_t element = 0; element < count; element += kLineElements)
     hwy::Prefetch(values + i + kPrefetchElements + element);
-  }
 }
 
 /// Prefetches all that accumulate() will load.
@@ -97,8 +93,7 @@ class Appender {
       : threshold_(hn::Set(d, threshold)), iota_(hn::Iota(kIndices, 0)), indices_(indices), values_(values) {}
 
   HWY_INLINE auto hits(hn::Vec<D> acc) const { return hn::Ge(hn::Abs(acc), threshold_); }
-  /// Writes all lanes, those behind the hits too: later entries overwrite them. There is room for the lanes because no
-  /// more entries were written than elements seen.
+  /// Writes all lanes: later entries overwrite those behind the hits, and there is room for as many as were seen.
   template <class Mask>
   HWY_INLINE void append(D d, Mask mask, hn::Vec<D> acc, std::size_t i) {
     const auto indices = hn::Add(iota_, hn::Set(kIndices, static_cast<std::uint32_t>(i)));
@@ -141,9 +136,8 @@ HWY_INLINE const float* accumulated(const AccumulateJob& job) {
   return kKind == AccumulateKind::kExamine ? job.gradient : job.acc;
 }
 
-/// Selects block by block of vectors. Which vectors have hits is noted without a branch, and only these are looked at
-/// again, in the first-level cache. With a branch instead, at one hit in a hundred, every sixth vector would be a
-/// misprediction, and the loads behind it would wait.
+/// Selects block by block of vectors. Those with hits are noted without a branch, and looked at again in the
+/// first-level cache. A branch would be mispredicted at every sixth vector with one hit in a hundred.
 template <AccumulateKind kKind, class D>
 HWY_INLINE ChunkOutcome accumulate_select_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t end,
                                                 float threshold, std::uint32_t* indices, float* values) {
@@ -279,8 +273,7 @@ void SampleChunk(const AccumulateJob& job, std::size_t begin, std::size_t end, f
   DRAGONN_CALL_KIND(sample_kind, job, begin, end, magnitudes);
 }
 
-/// Accumulates elements [begin, end) and returns the moments of acc. Element begin + i adds to the partial sum i % 16
-/// on every instruction set, and these are added in order.
+/// Accumulates elements [begin, end) and returns the moments of acc, with the bits that PartialSums promises.
 Moments MomentsChunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
   DRAGONN_CALL_KIND(moments_kind, job, begin, end);
 }
@@ -310,11 +303,10 @@ constexpr std::size_t kPieceElements = 32768;
 using Outcomes = std::array<ChunkOutcome, kMaxPieces>;
 
 bool any_non_finite(const Outcomes& outcomes) {
-  return std::any_of(outcomes.begin(), outcomes.end(), [](const ChunkOutcome& outcome) { return outcome.non_finite; });
+  return std::ranges::any_of(outcomes, &ChunkOutcome::non_finite);
 }
 
-/// Selects from one piece. Elements outside `wanted` are only accumulated. Hits go to the places of the piece's own
-/// elements, so that pieces need not know each other's counts.
+/// Selects from one piece; elements outside `wanted` are only accumulated. Hits go to the places of its own elements.
 ChunkOutcome select_piece(const AccumulateJob& job, Range piece, Range wanted, float threshold,
                           SparseVector& selected) {
   const std::size_t first = std::clamp(wanted.begin, piece.begin, piece.end);
@@ -344,8 +336,7 @@ void join_runs(std::span<const HitRun> runs, SparseVector& selected) {
     std::memmove(selected.indices.data() + places[run], selected.indices.data() + begin, count * sizeof(std::uint32_t));
     std::memmove(selected.values.data() + places[run], selected.values.data() + begin, count * sizeof(float));
   };
-  // Runs that lie where others go are moved one after the other, first to last, so that none is overwritten. All others
-  // lie behind the joined entries and are out of each other's way.
+  // Runs that lie where others go are moved in order, so that none is overwritten. All others lie behind these places.
   std::size_t run = 0;
   while (run < runs.size() && runs[run].begin < total) move(run++);
   if (total < kPieceElements) {

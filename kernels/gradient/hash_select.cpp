@@ -6,8 +6,7 @@
 namespace dragonn::kernels {
 namespace {
 
-/// Keeps the hit of highest priority in each slot: writes the hits to the table I of Algorithm 1 of DRAGONN, then
-/// collects those that it holds, by threads.
+/// Keeps the hit of highest priority in each slot: those that the table I of DRAGONN's Algorithm 1 holds in the end.
 void keep_by_priority(const SparseVector& hits, const KeyedSlot& slot, Buffer<std::uint32_t>& table,
                       SparseVector& kept) {
   const SlotPriority priority{slot.salt};

@@ -69,8 +69,7 @@ HWY_INLINE void split_vectors(D d, const float* values, std::size_t* position, s
   *counts = found;
 }
 
-/// Writes the keys of values[begin, end) that are in the range to `keys`, which has room for end - begin, in their
-/// order. Counts these and the larger ones.
+/// Writes the keys of values[begin, end) in the range, in order, to keys [end - begin]. Counts these and larger ones.
 BandCounts SplitBandChunk(const float* values, std::size_t begin, std::size_t end, const KeyRange& range,
                           std::uint32_t* keys) {
   std::size_t position = begin;
@@ -172,8 +171,7 @@ std::span<const std::uint32_t> join(const Chunks& pieces, std::span<const std::s
   return {keys, total};
 }
 
-/// Returns the keys of one bin, in the order of the ranked values, in `keys`, which may hold the ranked values
-/// themselves.
+/// Returns the keys of one bin, in the order of the ranked values, in `keys`, which may hold these themselves.
 template <class Ranked>
 std::span<const std::uint32_t> collect_bin(std::span<const Ranked> ranked, const Bins& bins, std::uint32_t wanted,
                                            std::uint32_t* keys) {

@@ -35,21 +35,18 @@ void sgd_sweep(const SgdRule& rule, const float* gradient, float* momentum, floa
       step = kNesterov ? hn::Add(step, hn::Mul(mu, b)) : b;
     }
     auto change = hn::Mul(rate, step);
-    if (gradient_apart) {
-      change = rule.learning_rate_applied ? hn::Add(g, change) : hn::Mul(rate, hn::Add(g, step));
-    }
+    if (gradient_apart) change = rule.learning_rate_applied ? hn::Add(g, change) : hn::Mul(rate, hn::Add(g, step));
     hn::StoreU(hn::Sub(x, change), d, values + i);
   });
 }
 
 void SgdBlock(const SgdRule& rule, const float* gradient, float* momentum, float* values, std::size_t count) {
-  if (momentum == nullptr) {
+  if (momentum == nullptr)
     sgd_sweep<false, false>(rule, gradient, nullptr, values, count);
-  } else if (rule.nesterov) {
+  else if (rule.nesterov)
     sgd_sweep<true, true>(rule, gradient, momentum, values, count);
-  } else {
+  else
     sgd_sweep<true, false>(rule, gradient, momentum, values, count);
-  }
 }
 
 void AdamBlock(const AdamRule& rule, const float* gradient, float* first, float* second, float* values,
@@ -116,9 +113,8 @@ void sgd_entries_cpu(const SgdRule& rule, const GradientView& gradient, View<flo
   const auto x = values.host();
   const auto g = gradient.values().host();
   const float rate = rule.learning_rate_applied ? 1.0f : rule.learning_rate;
-  for (std::size_t entry = 0; entry < gradient.entries(); ++entry) {
+  for (std::size_t entry = 0; entry < gradient.entries(); ++entry)
     x[gradient.index(entry)] -= rate * (rule.scale * g[entry]);
-  }
 }
 
 void adam_cpu(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
@@ -183,9 +179,8 @@ const float* GradientView::block(std::size_t begin, std::size_t count, float* sc
   if (!is_sparse_) return values_.data() + begin;
   std::fill_n(scratch, count, 0.0f);
   const std::size_t end = begin + count;
-  for (std::size_t entry = first_entry_at(begin); entry < entries() && index(entry) < end; ++entry) {
+  for (std::size_t entry = first_entry_at(begin); entry < entries() && index(entry) < end; ++entry)
     scratch[index(entry) - begin] = values_.data()[entry];
-  }
   return scratch;
 }
 

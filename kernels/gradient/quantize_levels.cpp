@@ -23,8 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, 16>;
 constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 
-/// Returns the Euclidean norm, as the code has it. Element i adds to partial sum i % kSums on every instruction set,
-/// and the sums are added in order.
+/// Returns the Euclidean norm, as the code has it. Element i adds to partial sum i % kSums; these are added in order.
 float Norm(const float* values, std::size_t count) {
   constexpr std::size_t kSums = 8;
   const hn::CappedTag<double, kSums> d;
@@ -73,9 +72,8 @@ void EncodeGroup(const LevelJob& job, const float* values, std::size_t element, 
     const std::size_t block = std::min(kBlock, count - begin);
     uniform_draws(job.key, element + begin, std::span(draws, block));
     std::size_t i = 0;
-    for (; i + kLanes <= block; i += kLanes) {
+    for (; i + kLanes <= block; i += kLanes)
       EncodeLanes(values + begin + i, draws + i, divisor, job.levels, out + begin + i);
-    }
     if (i == block) continue;
     float last_values[kLanes] = {};
     std::int8_t last_levels[kLanes];
@@ -109,8 +107,7 @@ void AddLevels(const std::int8_t* levels, float scale, std::size_t count, float*
   for (; i < count; ++i) target[i] += scale * static_cast<float>(levels[i]);
 }
 
-/// Decodes target[begin, end); `begin` is the first element of a group. A piece of the target stays in the first-level
-/// cache while the codes pass by.
+/// Decodes target[begin, end), from the first element of a group on. It stays in the first-level cache for all codes.
 void DecodeLevels(const LevelJob& job, const Codes& codes, const DecodeRule& rule, std::size_t begin, std::size_t end,
                   float* target) {
   constexpr std::size_t kPiece = 2048;
@@ -136,14 +133,6 @@ namespace dragonn::kernels {
 namespace detail {
 HWY_EXPORT(EncodeLevels);
 HWY_EXPORT(DecodeLevels);
-
-namespace {
-
-Chunks level_chunks(std::size_t numel, const LevelFormat& format) {
-  return Chunks(numel, 32768, format.group);
-}
-
-}  // namespace
 }  // namespace detail
 
 std::size_t level_code_bytes(std::size_t numel, const LevelFormat& format) {
@@ -154,11 +143,13 @@ std::size_t level_code_bytes(std::size_t numel, const LevelFormat& format) {
 
 namespace {
 
+constexpr std::size_t kPieceElements = 32768;
+
 void encode_cpu(View<const float> values, const LevelFormat& format, std::uint64_t key, View<std::byte> code) {
   const detail::LevelJob job = detail::level_job(values.size(), format, key);
   const float* const data = values.host().data();
   std::byte* const bytes = code.host().data();
-  const detail::Chunks chunks = detail::level_chunks(values.size(), format);
+  const detail::Chunks chunks(values.size(), kPieceElements, format.group);
   for_each_chunk(chunks, [&](std::size_t chunk) {
     HWY_DYNAMIC_DISPATCH(detail::EncodeLevels)(job, data, chunks.begin(chunk), chunks.end(chunk), bytes);
   });
@@ -168,7 +159,7 @@ void decode_cpu(View<const std::byte> codes, const LevelFormat& format, const De
   const detail::Codes list = detail::codes_of("level codes", codes, level_code_bytes(target.size(), format));
   const detail::LevelJob job = detail::level_job(target.size(), format, 0);
   float* const data = target.host().data();
-  const detail::Chunks chunks = detail::level_chunks(target.size(), format);
+  const detail::Chunks chunks(target.size(), kPieceElements, format.group);
   for_each_chunk(chunks, [&](std::size_t chunk) {
     HWY_DYNAMIC_DISPATCH(detail::DecodeLevels)(job, list, rule, chunks.begin(chunk), chunks.end(chunk), data);
   });

@@ -4,7 +4,6 @@
 #include <hwy/foreach_target.h>
 // foreach_target.h must come first.
 #include <algorithm>
-#include <array>
 
 #include <hwy/highway.h>
 
@@ -86,15 +85,6 @@ namespace dragonn::kernels {
 namespace detail {
 HWY_EXPORT(EncodeSigns);
 HWY_EXPORT(DecodeSigns);
-
-namespace {
-
-/// Returns pieces of whole cache lines of words.
-Chunks sign_chunks(std::size_t numel) {
-  return Chunks(numel, 65536, 16 * kSignsPerWord);
-}
-
-}  // namespace
 }  // namespace detail
 
 std::size_t sign_code_bytes(std::size_t numel) {
@@ -103,11 +93,16 @@ std::size_t sign_code_bytes(std::size_t numel) {
 
 namespace {
 
+/// Returns pieces of whole cache lines of words.
+detail::Chunks sign_chunks(std::size_t numel) {
+  return {numel, 65536, 16 * detail::kSignsPerWord};
+}
+
 void encode_cpu(View<const float> values, float scale, View<std::byte> code) {
   const float* const data = values.host().data();
   std::byte* const bytes = code.host().data();
   detail::store_code(scale, bytes);
-  const detail::Chunks chunks = detail::sign_chunks(values.size());
+  const detail::Chunks chunks = sign_chunks(values.size());
   for_each_chunk(chunks, [&](std::size_t chunk) {
     HWY_DYNAMIC_DISPATCH(detail::EncodeSigns)(data, chunks.begin(chunk), chunks.end(chunk), bytes);
   });
@@ -116,7 +111,7 @@ void encode_cpu(View<const float> values, float scale, View<std::byte> code) {
 void decode_cpu(View<const std::byte> codes, const DecodeRule& rule, View<float> target) {
   const detail::Codes list = detail::codes_of("sign codes", codes, sign_code_bytes(target.size()));
   float* const data = target.host().data();
-  const detail::Chunks chunks = detail::sign_chunks(target.size());
+  const detail::Chunks chunks = sign_chunks(target.size());
   for_each_chunk(chunks, [&](std::size_t chunk) {
     HWY_DYNAMIC_DISPATCH(detail::DecodeSigns)(list, rule, chunks.begin(chunk), chunks.end(chunk), data);
   });

@@ -44,8 +44,7 @@ class OneDnnActivation final : public Plan {
 
  private:
   bool reads_input_;
-  onednn::Execution forward_;
-  onednn::Execution backward_;
+  onednn::Execution forward_, backward_;
 };
 
 std::unique_ptr<Plan> make_cpu(const Device&, Activation activation, std::size_t size) {

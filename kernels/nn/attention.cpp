@@ -30,9 +30,8 @@ struct Product {
   float scale = 1, keep = 0;
 };
 
-/// Attention by blocks of rows: one block of the weights at a time exists, in scratch memory. Backward computes it
-/// again. The samples' heads are shared out among the threads; none depends on how many there are.
-/// Source: Rabe and Staats, arXiv:2112.05682.
+/// Attention by blocks of rows of the weights: scratch memory holds one, which backward computes again. Threads share
+/// out the samples' heads; none depends on how many there are. Source: Rabe and Staats, arXiv:2112.05682.
 class BlockedAttention final : public Plan {
  public:
   BlockedAttention(const Device&, const AttentionSpec& spec)
@@ -92,8 +91,7 @@ class BlockedAttention final : public Plan {
   }
 
  private:
-  /// The floats of a block. Two of them stay in a processor's own cache; the library copies keys and values for each
-  /// block's products, so that many small ones would cost more.
+  /// The floats of a block: two stay in a processor's own cache. The library copies keys and values for each block.
   static constexpr std::int64_t kBlockFloats = std::int64_t{1} << 17;
   static constexpr std::int64_t kFewestRows = 64;
 

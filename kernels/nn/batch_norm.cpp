@@ -20,8 +20,7 @@ namespace dragonn::kernels {
 struct NormalizePiece {
   const float* input = nullptr;
   const float* residual = nullptr;  ///< null if there is none
-  std::size_t rows = 0;
-  std::size_t channels = 0;
+  std::size_t rows = 0, channels = 0;
   const float* mean = nullptr;
   const float* factor = nullptr;  ///< scale / standard deviation
   const float* shift = nullptr;
@@ -41,8 +40,7 @@ struct BackwardPiece {
   const float* output = nullptr;  ///< for ReluMask::kOutput
   const float* output_gradient = nullptr;
   const float* other_gradient = nullptr;  ///< added to output_gradient, or null
-  std::size_t rows = 0;
-  std::size_t channels = 0;
+  std::size_t rows = 0, channels = 0;
   ReluMask mask = ReluMask::kNone;
   const float* mean = nullptr;
   const float* factor = nullptr;
@@ -85,8 +83,7 @@ HWY_INLINE hn::Vec<D> sum_rows(D d, std::size_t rows, const Term& term) {
   return hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
 }
 
-/// Fetches a piece in the order of memory. Loops over the rows of one block of channels leave out what lies between,
-/// and processors fetch such accesses late.
+/// Fetches a piece in the order of memory: processors fetch late for loops over the rows of one block of channels.
 HWY_INLINE void fetch(const float* data, std::size_t rows, std::size_t channels) {
   constexpr std::size_t kLine = 16;
   if (data == nullptr || channels <= kLine) return;
@@ -216,8 +213,7 @@ void specialize(const BackwardPiece& piece, const Body& body) {
   }
 }
 
-/// Reduces the gradient g behind the ReLU: sum[c] = sum of g, moment[c] = sum of g * (x - mean). Stores g to `masked`
-/// unless it is null.
+/// Reduces the gradient g behind the ReLU: sum[c] = sum of g, moment[c] = sum of g * (x - mean). Stores g to `masked`.
 void reduce(const BackwardPiece& piece, float* sum, float* moment, float* masked) {
   specialize(piece, [&]<ReluMask kMask, bool kTwo>() {
     masked != nullptr ? reduce_as<kMask, kTwo, true>(piece, sum, moment, masked)
@@ -243,8 +239,7 @@ HWY_EXPORT(normalize);
 HWY_EXPORT(reduce);
 HWY_EXPORT(input_gradient);
 
-/// The floats of a piece of rows that fits the first-level cache, so that the two sweeps of the moments read memory
-/// once.
+/// The floats of a piece of rows that fits the first-level cache: the two sweeps of the moments read memory once.
 constexpr std::size_t kPieceFloats = 8192;
 
 class CpuBatchNorm final : public Plan {
@@ -317,8 +312,7 @@ class CpuBatchNorm final : public Plan {
     for (std::size_t c = 0; c < spec_.channels; ++c) factor[c] = pass.parameters[0].data()[c] * inverse_deviations[c];
   }
 
-  /// Computes the batch's mean and inverse deviation, and updates the running statistics. Combines the pieces' means
-  /// and squared deviations (Chan, Golub and LeVeque).
+  /// Computes the batch's moments from its pieces' (Chan, Golub and LeVeque), and updates the running statistics.
   void compute_moments(const ForwardPass& pass) const {
     detail::for_each_chunk(pieces_, [&](std::size_t piece) {
       float* own = partials(pass.scratch, piece);
@@ -353,17 +347,17 @@ class CpuBatchNorm final : public Plan {
 
   BackwardPiece whole_of(const BackwardPass& pass, const float* mean, const float* factor) const {
     const auto gradients = pass.output_gradients;
-    BackwardPiece whole;
-    whole.input = pass.inputs[0].data();
-    whole.output = pass.output.data();
-    whole.output_gradient = gradients[0].data();
-    whole.other_gradient = gradients.size() > 1 ? gradients[1].data() : nullptr;
-    whole.channels = spec_.channels;
-    if (spec_.relu) whole.mask = spec_.residual ? ReluMask::kOutput : ReluMask::kRecompute;
-    whole.mean = mean;
-    whole.factor = factor;
-    whole.shift = pass.parameters[1].data();
-    return whole;
+    return {.input = pass.inputs[0].data(),
+            .output = pass.output.data(),
+            .output_gradient = gradients[0].data(),
+            .other_gradient = gradients.size() > 1 ? gradients[1].data() : nullptr,
+            .channels = spec_.channels,
+            .mask = !spec_.relu      ? ReluMask::kNone
+                    : spec_.residual ? ReluMask::kOutput
+                                     : ReluMask::kRecompute,
+            .mean = mean,
+            .factor = factor,
+            .shift = pass.parameters[1].data()};
   }
 
   BackwardPiece part(BackwardPiece whole, std::size_t piece) const {

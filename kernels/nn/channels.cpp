@@ -9,6 +9,8 @@
 namespace dragonn::kernels {
 namespace {
 
+using namespace dnnl;
+
 void copy_cpu(const ChannelCopy& shape, TypedView<const float> source, TypedView<float> target) {
   const float* from = source.data() + shape.source_first;
   float* to = target.data() + shape.target_first;
@@ -60,32 +62,13 @@ bool check_copy(const ChannelCopy& shape, TypedView<const float> source, TypedVi
   return true;
 }
 
-bool check_scale(const ChannelScale& shape, TypedView<const float> image, std::size_t other, std::size_t factors) {
-  if (image.size() != shape.batch * shape.pixels * shape.channels || other != image.size() ||
-      factors != shape.batch * shape.channels)
+bool check_scale(const ChannelScale& shape, std::size_t image, std::size_t other, std::size_t factors) {
+  if (image != shape.batch * shape.pixels * shape.channels || other != image || factors != shape.batch * shape.channels)
     throw ShapeError(
         fmt::format("channels of {} samples of {} pixels and {} channels: got {} and {} values, {} factors",
-                    shape.batch, shape.pixels, shape.channels, image.size(), other, factors));
+                    shape.batch, shape.pixels, shape.channels, image, other, factors));
   return true;
 }
-
-}  // namespace
-
-constinit decltype(copy_channels) copy_channels("copy_channels", copy_cpu, check_copy);
-constinit decltype(scale_channels) scale_channels("scale_channels", scale_cpu,
-                                                  [](const ChannelScale& shape, auto input, auto factors, auto output) {
-                                                    return check_scale(shape, input, output.size(), factors.size());
-                                                  });
-constinit decltype(channel_products) channel_products("channel_products", products_cpu,
-                                                      [](const ChannelScale& shape, auto input, auto output_gradient,
-                                                         auto factor_gradients) {
-                                                        return check_scale(shape, input, output_gradient.size(),
-                                                                           factor_gradients.size());
-                                                      });
-
-namespace {
-
-using namespace dnnl;
 
 class OneDnnLocalResponse final : public Plan {
  public:
@@ -121,8 +104,7 @@ class OneDnnLocalResponse final : public Plan {
 
  private:
   std::size_t workspace_ = 0;
-  onednn::Execution forward_;
-  onednn::Execution backward_;
+  onednn::Execution forward_, backward_;
 };
 
 std::unique_ptr<Plan> make_cpu(const Device&, const LocalResponseSpec& spec) {
@@ -134,6 +116,16 @@ std::unique_ptr<Plan> make_cpu(const Device&, const LocalResponseSpec& spec) {
 
 }  // namespace
 
+constinit decltype(copy_channels) copy_channels("copy_channels", copy_cpu, check_copy);
+constinit decltype(scale_channels) scale_channels("scale_channels", scale_cpu,
+                                                  [](const ChannelScale& shape, auto input, auto factors, auto output) {
+                                                    return check_scale(shape, input.size(), output.size(),
+                                                                       factors.size());
+                                                  });
+constinit decltype(channel_products) channel_products(
+    "channel_products", products_cpu, [](const ChannelScale& shape, auto input, auto gradient, auto factors) {
+      return check_scale(shape, input.size(), gradient.size(), factors.size());
+    });
 constinit decltype(make_local_response_plan) make_local_response_plan("local response normalization", make_cpu);
 
 }  // namespace dragonn::kernels

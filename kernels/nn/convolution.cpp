@@ -14,16 +14,14 @@ namespace {
 
 using dnnl::memory;
 
-/// The patch matrix of an ungrouped convolution: a row per output pixel with the inputs of its window in the order of
-/// HWIO weights, and zeros for padding. Host memory.
+/// The patch matrix of an ungrouped convolution: a row per output pixel, its window's inputs in the order of weights.
 class Patches {
  public:
   explicit Patches(const ConvolutionSpec& spec) : spec_(spec) {}
 
   std::int64_t rows() const { return spec_.output_pixels(); }
   std::int64_t columns() const { return spec_.vertical.kernel * spec_.horizontal.kernel * spec_.channels; }
-  /// Gathers the patches. @param input [batch, height, width, channels].  @param patches [rows(), columns()],
-  /// overwritten.
+  /// @param input [batch, height, width, channels].  @param patches [rows(), columns()], overwritten.
   void gather(const float* input, float* patches) const {
     const std::int64_t height = spec_.output_height(), width = spec_.output_width();
     for_each_piece(static_cast<std::size_t>(spec_.batch), 1, [&](std::size_t, std::size_t begin, std::size_t end) {
@@ -53,24 +51,18 @@ class Patches {
   ConvolutionSpec spec_;
 };
 
-/// The descriptions of the passes, made with user_scratchpad(), with weights in any layout, and activations plain. The
-/// backward ones may be empty.
+/// The passes, with user_scratchpad(), weights in any layout and plain activations. The backward ones may be empty.
 struct Descriptions {
-  dnnl::primitive_desc_base forward;
-  dnnl::primitive_desc_base backward_data;
-  dnnl::primitive_desc_base backward_weights;
+  dnnl::primitive_desc_base forward, backward_data, backward_weights;
   dnnl::memory::desc plain_weights;  ///< as the caller keeps weights and their gradient
-  /// The patches, if backward_weights is a matrix product with the patches of the input instead of the input. Its
-  /// gradient is plain already.
+  /// If backward_weights is a product with the patches of the input instead of the input: its gradient is plain.
   std::optional<Patches> patches = std::nullopt;
 };
 
-/// A primitive, and the reorder between the caller's layout of its weights and its own, if they differ. `copy` floats
-/// hold the weights in its layout.
+/// A primitive, and the reorder between the caller's layout of the weights and its own, if they differ.
 struct Stage {
-  onednn::Execution execution;
-  onednn::Execution reorder;
-  std::size_t copy = 0;
+  onednn::Execution execution, reorder;
+  std::size_t copy = 0;  ///< floats of the weights in its layout
 
   std::size_t scratch() const { return std::max(execution.scratch(), reorder.scratch()); }
   std::size_t total() const { return copy + scratch(); }
@@ -171,9 +163,7 @@ class OneDnnConvolution final : public Plan {
     backward_data_.execution.run({pass.output_gradients[0].data(), weights, pass.input_gradients[0].data(), scratch});
   }
 
-  Stage forward_;
-  Stage backward_data_;
-  Stage backward_weights_;
+  Stage forward_, backward_data_, backward_weights_;
   std::optional<Patches> patches_;
   bool share_copy_ = false;  // forward's copy of the weights serves the data gradient too
 };
@@ -210,13 +200,11 @@ Tensors describe(const ConvolutionSpec& spec) {
   return tensors;
 }
 
-/// The longest output row for which another kernel than oneDNN's first choice is taken. It prefers "brgconv", whose
-/// tiles are pieces of one output row. If rows are shorter than a tile, the kernel that it ranks next is faster: 1.5
-/// times at 4 x 4 pixels of 512 channels (AVX-512, one thread).
+/// The longest output row for which oneDNN's second choice is taken. It prefers "brgconv", whose tiles are pieces of a
+/// row; for shorter rows the next is faster: 1.5 times at 4 x 4 pixels of 512 channels (AVX-512, one thread).
 constexpr std::int64_t kShortRow = 7;
-/// The most pixels for which the gradient of the weights is a matrix product with the patches of the whole batch. The
-/// convolution's own kernel sweeps all weights once per image, which costs more for few pixels: 3.5 times at 2 x 2
-/// pixels of 512 channels, 1.1 times at 4 x 4.
+/// The most pixels for which the gradient of the weights is a product with the patches of the batch. The convolution's
+/// own kernel sweeps all weights per image: that takes 3.5 times as long at 2 x 2 pixels of 512 channels, 1.1 at 4 x 4.
 constexpr std::int64_t kFewPixels = 16;
 
 dnnl::convolution_forward::primitive_desc describe_forward(const ConvolutionSpec& spec, const Tensors& t) {
@@ -272,15 +260,13 @@ Descriptions describe_primitives(const ConvolutionSpec& spec) {
   return descriptions;
 }
 
-/// The fewest kernel rows per output row for which strips are faster than the patches that oneDNN copies where it has
-/// no kernel. With 5 of them (11 x 41, strides 2) strips are 1.7 times faster from 1 to 32 channels and 2.5 times to 8,
-/// with 1 of them 0.8 times.
+/// The fewest kernel rows per output row for which strips are faster than the patches that oneDNN copies without a
+/// kernel. With 5 (11 x 41, strides 2) strips are 1.7 times faster from 1 to 32 channels and 2.5 to 8; with 1, 0.8.
 constexpr std::int64_t kManyRows = 4;
 
 /// Returns whether oneDNN is slow at a part of this convolution. Kernels wider than 14 that step by 2 leave it with its
-/// reference, which is some 500 times slower than strips with 8 channels. With strides its kernels for AVX2 reach half
-/// of the rate of its products: with 64 and more channels, strips take 0.5 to 0.8 times as long backward, and about as
-/// long forward.
+/// reference, some 500 times slower than strips with 8 channels. With strides its kernels for AVX2 reach half the rate
+/// of its products: from 64 channels on strips take 0.5 to 0.8 times as long backward, and about as long forward.
 bool strips_are_faster(const ConvolutionSpec& spec, const Descriptions& descriptions) {
   constexpr std::int64_t kFewestChannelsOfAvx2 = 64;
   if (spec.training && spec.groups == 1 && spec.vertical.stride > 1 && spec.vertical.kernel > 1 &&

@@ -61,17 +61,6 @@ void run(Piece piece, TypedView<const float> a, TypedView<const float> b, TypedV
   });
 }
 
-void add_cpu(TypedView<const float> a, TypedView<const float> b, TypedView<float> sum) {
-  run(HWY_DYNAMIC_DISPATCH(add_piece), a, b, sum);
-}
-void add_relu_cpu(TypedView<const float> a, TypedView<const float> b, TypedView<float> sum) {
-  run(HWY_DYNAMIC_DISPATCH(add_relu_piece), a, b, sum);
-}
-void relu_backward_cpu(TypedView<const float> output, TypedView<const float> output_gradient,
-                       TypedView<float> input_gradient) {
-  run(HWY_DYNAMIC_DISPATCH(relu_backward_piece), output, output_gradient, input_gradient);
-}
-
 void fill_cpu(float value, View<float> target) {
   for_each_piece(target.size(), kMinPiece, [&](std::size_t, std::size_t begin, std::size_t end) {
     std::fill(target.data() + begin, target.data() + end, value);
@@ -82,6 +71,12 @@ bool check_sizes(TypedView<const float> a, TypedView<const float> b, TypedView<f
   if (a.size() != b.size() || a.size() != result.size())
     throw ShapeError(fmt::format("elementwise operation on {}, {} and {} elements: sizes must be equal", a.size(),
                                  b.size(), result.size()));
+  return true;
+}
+
+bool check_copy(TypedView<const float> source, TypedView<float> target) {
+  if (source.size() != target.size())
+    throw ShapeError(fmt::format("copy of {} elements to {}", source.size(), target.size()));
   return true;
 }
 
@@ -104,18 +99,17 @@ void dropout_cpu(TypedView<const float> input, float rate, View<const std::uint6
 
 }  // namespace
 
-constinit decltype(add) add("add", add_cpu, check_sizes);
-constinit decltype(add_relu) add_relu("add_relu", add_relu_cpu, check_sizes);
-constinit decltype(relu_backward) relu_backward("relu_backward", relu_backward_cpu, check_sizes);
+constinit decltype(add) add(
+    "add", [](auto a, auto b, auto sum) { run(HWY_DYNAMIC_DISPATCH(add_piece), a, b, sum); }, check_sizes);
+constinit decltype(add_relu) add_relu(
+    "add_relu", [](auto a, auto b, auto sum) { run(HWY_DYNAMIC_DISPATCH(add_relu_piece), a, b, sum); }, check_sizes);
+constinit decltype(relu_backward) relu_backward(
+    "relu_backward",
+    [](auto output, auto gradient, auto result) {
+      run(HWY_DYNAMIC_DISPATCH(relu_backward_piece), output, gradient, result);
+    },
+    check_sizes);
 constinit decltype(fill) fill("fill", fill_cpu);
-
-namespace {
-bool check_copy(TypedView<const float> source, TypedView<float> target) {
-  if (source.size() != target.size())
-    throw ShapeError(fmt::format("copy of {} elements to {}", source.size(), target.size()));
-  return true;
-}
-}  // namespace
 
 void copy(TypedView<const float> source, TypedView<float> target) {
   check_copy(source, target);

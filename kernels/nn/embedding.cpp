@@ -69,15 +69,13 @@ constinit decltype(embed) embed("embed", embed_cpu, [](auto tokens, auto table, 
   return check_sizes(tokens.size(), output.size(), table.size(), width);
 });
 constinit decltype(embed_backward) embed_backward("embed_backward", embed_backward_cpu,
-                                                  [](auto tokens, auto output_gradient, std::size_t width,
-                                                     auto table_gradient) {
-                                                    return check_sizes(tokens.size(), output_gradient.size(),
-                                                                       table_gradient.size(), width);
+                                                  [](auto tokens, auto values, std::size_t width, auto table) -> bool {
+                                                    return check_sizes(tokens.size(), values.size(), table.size(),
+                                                                       width);
                                                   });
-
 constinit decltype(add_positions) add_positions("add_positions", add_positions_cpu,
                                                 [](auto input, auto table, std::size_t steps, std::size_t width,
-                                                   auto output) {
+                                                   auto output) -> bool {
                                                   return check_positions(input.size(), table.size(), steps, width) &&
                                                          check_positions(output.size(), table.size(), steps, width);
                                                 });

@@ -50,8 +50,7 @@ class OneDnnLayerNorm final : public Plan {
  private:
   std::size_t rows_;          // floats for one number per row
   std::size_t unwanted_ = 0;  // floats for an input gradient that nobody wants
-  onednn::Execution forward_;
-  onednn::Execution backward_;
+  onednn::Execution forward_, backward_;
 };
 
 std::unique_ptr<Plan> make_cpu(const Device&, const LayerNormSpec& spec) {

@@ -85,8 +85,7 @@ void softmax_backward(const float* weights, std::size_t size, float factor, floa
   });
 }
 
-/// Returns the sum of log(1 + e_i) for 0 <= e_i <= 1. A product of so many factors cannot overflow a double, and takes
-/// one logarithm.
+/// Returns the sum of log(1 + e_i) for 0 <= e_i <= 1: a logarithm for a product that cannot overflow a double.
 double sum_of_log1p(const float* exponentials, std::size_t size) {
   constexpr std::size_t kFactors = 512;
   using Wide = PartialSums::Tag;
@@ -113,8 +112,7 @@ double sum_of_log1p(const float* exponentials, std::size_t size) {
 }
 
 double logistic(const float* row, std::size_t size, float share, float* result) {
-  // The form log(1 + exp(x)) = max(0, x) + log(1 + exp(-|x|)) overflows nowhere. In this order x86's maximum keeps a
-  // NaN.
+  // As max(0, x) + log(1 + exp(-|x|)), which does not overflow. In this order x86's maximum keeps a NaN.
   constexpr std::size_t kPiece = 2048;  // exponentials of a piece stay in the nearest cache
   float exponentials[kPiece];
   double losses =

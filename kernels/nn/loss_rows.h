@@ -13,17 +13,15 @@ float largest_in_row(const float* row, std::size_t size);
 /// Returns whether the first of the row's largest values, which is `largest`, is at `place`.
 bool is_first_largest(const float* row, std::size_t place, float largest);
 
-/// Sums over one row, relative to its largest value so that nothing overflows. `distances` is not finite if a value of
-/// the row is not.
+/// Sums over one row, relative to its largest value so that nothing overflows. A value that is not finite shows.
 struct RowSums {
   double exponentials = 0;  ///< sum of exp(x - largest)
-  double distances = 0;     ///< sum of x - largest
+  double distances = 0;     ///< sum of x - largest; not finite if a value of the row is not
 };
 
 /// Returns the sums. @param exponentials null, or room for exp(x - largest); it may be `row`.
 RowSums softmax_row_sums(const float* row, std::size_t size, float largest, float* exponentials);
-/// Turns a row that is not empty into its softmax. Returns false, and leaves anything in the row, if a value is not
-/// finite.
+/// Turns a row that is not empty into its softmax. Returns false, and leaves anything, if a value is not finite.
 bool softmax_row(float* row, std::size_t size);
 /// Computes row_i = row_i * scale + offset.
 void scale_row(float* row, std::size_t size, float scale, float offset);
@@ -33,8 +31,7 @@ void exponential_row(const float* row, std::size_t size, float shift, float scal
 /// values are the weights. The sum is in double.
 void softmax_backward_row(const float* weights, std::size_t size, float scale, float* gradient);
 
-/// Returns the sum of log(1 + exp(x)) over a row, in double; sets result_i = sigmoid(x_i) * share if there is a result,
-/// which may be `row`.
+/// Returns the sum of log(1 + exp(x)) over a row, in double; sets result_i = sigmoid(x_i) * share (null; may be `row`).
 double logistic_row(const float* row, std::size_t size, float share, float* result);
 
 /// Calls body(piece, row) for every row, on threads. The rows of a piece are in order on one of them; pieces depend on

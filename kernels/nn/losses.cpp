@@ -74,11 +74,9 @@ LossSums on_cpu(TypedView<const float> logits, View<const std::int32_t> labels, 
                 TypedView<float> gradient) {
   const std::span<const std::int32_t> all_labels = labels.host();
   const std::span<const float> all_logits = logits.host();
-  const std::span<float> all_gradients = gradient.empty() ? std::span<float>() : gradient.host();
   const std::size_t count = count_labels(all_labels, classes);
   LossSums sums = sum_rows(all_labels.size(), classes, [&](std::size_t row) -> RowLoss {
-    const auto row_gradient =
-        all_gradients.empty() ? std::span<float>() : all_gradients.subspan(row * classes, classes);
+    const auto row_gradient = gradient.empty() ? std::span<float>() : gradient.host().subspan(row * classes, classes);
     if (all_labels[row] == kIgnoredLabel) {
       std::ranges::fill(row_gradient, 0.0f);
       return {};
@@ -89,23 +87,6 @@ LossSums on_cpu(TypedView<const float> logits, View<const std::int32_t> labels, 
   sums.count = count;
   return sums;
 }
-
-}  // namespace
-
-void detail::refuse_label(std::int32_t label, std::size_t row, std::size_t classes) {
-  throw DataError(fmt::format("label {} of row {} of the batch: valid are 0 to {}", label, row, classes - 1));
-}
-
-constinit decltype(softmax_cross_entropy_rows) softmax_cross_entropy_rows("softmax_cross_entropy", on_cpu);
-LossSums softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                               double smoothing, TypedView<float> gradient) {
-  if (logits.size() != labels.size() * classes || (!gradient.empty() && gradient.size() != logits.size()))
-    throw ShapeError(fmt::format("cross-entropy of {} logits, {} labels, {} classes and a gradient of {}",
-                                 logits.size(), labels.size(), classes, gradient.size()));
-  return softmax_cross_entropy_rows.at(logits.device())(logits, labels, classes, smoothing, gradient);
-}
-
-namespace {
 
 void check_labels(std::span<const std::int32_t> labels, std::size_t sample, std::size_t classes) {
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -144,6 +125,19 @@ LossSums on_cpu(TypedView<const float> logits, const Targets& targets, std::size
 }
 
 }  // namespace
+
+void detail::refuse_label(std::int32_t label, std::size_t row, std::size_t classes) {
+  throw DataError(fmt::format("label {} of row {} of the batch: valid are 0 to {}", label, row, classes - 1));
+}
+
+constinit decltype(softmax_cross_entropy_rows) softmax_cross_entropy_rows("softmax_cross_entropy", on_cpu);
+LossSums softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                               double smoothing, TypedView<float> gradient) {
+  if (logits.size() != labels.size() * classes || (!gradient.empty() && gradient.size() != logits.size()))
+    throw ShapeError(fmt::format("cross-entropy of {} logits, {} labels, {} classes and a gradient of {}",
+                                 logits.size(), labels.size(), classes, gradient.size()));
+  return softmax_cross_entropy_rows.at(logits.device())(logits, labels, classes, smoothing, gradient);
+}
 
 constinit decltype(multi_label) multi_label(
     "multi_label", on_cpu, [](auto logits, const Targets& targets, std::size_t classes, auto gradient) {

@@ -16,13 +16,6 @@
 namespace dragonn::kernels::detail {
 namespace {
 
-dnnl_status_t product(const Matrix& a, const Matrix& b, std::int64_t columns, float keep, float* c,
-                      std::int64_t pitch) {
-  const std::int64_t inner = a.transposed ? a.rows : a.columns;
-  return dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', a.outer(), columns, inner, 1.0f, a.data,
-                    a.columns, b.data, b.columns, keep, c, pitch);
-}
-
 /// Returns how many columns of c a thread computes by a product of its own, a multiple of a tile's; all, if the library
 /// shares out the product. With AVX-512 the library's way is slow where the second factor is transposed and the first
 /// has few rows: two threads reach 0.3 to 0.9 times the rate of two products of 32 to 512 rows.
@@ -38,13 +31,14 @@ std::int64_t columns_of_thread(const Matrix& a, const Matrix& b, std::int64_t co
 }  // namespace
 
 void multiply(const Matrix& a, const Matrix& b, float keep, float* c) {
-  const std::int64_t columns = b.transposed ? b.rows : b.columns;
+  const std::int64_t inner = a.transposed ? a.rows : a.columns, columns = b.transposed ? b.rows : b.columns;
   const std::int64_t share = columns_of_thread(a, b, columns);
   std::atomic<dnnl_status_t> failure = dnnl_success;
   const auto run = [&](std::int64_t begin) {
-    Matrix factor = b;
-    factor.data += begin * b.columns;  // columns are shared out if b is transposed: they are its rows
-    const dnnl_status_t status = product(a, factor, std::min(share, columns - begin), keep, c + begin, columns);
+    const float* factor = b.data + begin * b.columns;  // columns are shared out if b is transposed: they are its rows
+    const dnnl_status_t status =
+        dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', a.outer(), std::min(share, columns - begin),
+                   inner, 1.0f, a.data, a.columns, factor, b.columns, keep, c + begin, columns);
     if (status != dnnl_success) failure = status;
   };
   if (share == columns) {
@@ -89,9 +83,8 @@ using detail::Matrix;
 using detail::multiply;
 using detail::transpose;
 
-/// A linear map by products with plain weights. The layouts that oneDNN would choose for them are slower for almost
-/// every shape: the input's gradient takes up to twice as long in them, and weights and their gradient are copied in
-/// every step.
+/// A linear map by products with plain weights. The layouts that oneDNN would choose are slower for almost every shape:
+/// the input's gradient takes up to twice as long, and weights and their gradient are copied in every step.
 class Linear final : public Plan {
  public:
   Linear(const Device&, const LinearSpec& spec) : spec_(spec) {}
@@ -129,8 +122,7 @@ class OneDnnProduct final : public PackedProduct {
     const memory::desc output({spec.rows, spec.outputs}, float32, tag::nc);
     const memory::desc any({spec.outputs, spec.inner}, float32, tag::any);
     const memory::desc plain({spec.outputs, spec.inner}, float32, spec.transposed ? tag::oi : tag::io);
-    // Products with large plain weights are faster, and packing these by their other axis takes as long as many
-    // products.
+    // Products with large plain weights are faster; packing them by their other axis takes as long as many products.
     const bool pack = spec.transposed || spec.inner * spec.outputs < kLargeWeights;
     const inner_product_forward::primitive_desc product(
         {prop_kind::forward_inference, input, pack ? any : plain, output}, onednn::user_scratchpad(), onednn::engine());
@@ -153,8 +145,7 @@ class OneDnnProduct final : public PackedProduct {
   }
 
  private:
-  onednn::Execution product_;
-  onednn::Execution packing_;
+  onednn::Execution product_, packing_;
   std::size_t packed_ = 0;
 };
 

@@ -94,8 +94,7 @@ std::unique_ptr<Plan> make_pointwise_convolution(const ConvolutionSpec& spec) {
 }
 
 bool pointwise_is_faster(const ConvolutionSpec& spec) {
-  // With few pixels, copying the weights to oneDNN's layout and back costs more than its better kernel saves. That
-  // kernel is slower where strides leave pixels out.
+  // With few pixels, copying the weights costs more than oneDNN's better kernel saves, which is slower with strides.
   constexpr std::int64_t kFewestRows = 64, kFewRows = 1024, kFewRowsOfStrides = 2048, kFewestChannels = 128;
   if (!is_pointwise(spec) || std::min(spec.channels, spec.output_channels) < kFewestChannels) return false;
   const std::int64_t rows = spec.output_pixels();

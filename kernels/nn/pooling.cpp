@@ -8,8 +8,9 @@
 namespace dragonn::kernels {
 namespace {
 
-/// Calls copy(input offset, output offset) for every pixel that has an output, with the offsets of its first channel in
-/// both.
+using namespace dnnl;
+
+/// Calls copy(input offset, output offset) of the first channel of every pixel that has an output.
 template <class Copy>
 void for_each_kept_pixel(const PaddedShortcutSpec& spec, const Copy& copy) {
   std::size_t output = (spec.output_channels - spec.channels) / 2;  // behind the zeros
@@ -37,15 +38,6 @@ void backward_cpu(const PaddedShortcutSpec& spec, TypedView<const float> output_
     std::copy_n(output_gradient.data() + from, spec.channels, input_gradient.data() + to);
   });
 }
-
-}  // namespace
-
-constinit decltype(padded_shortcut_forward) padded_shortcut_forward("padded_shortcut_forward", forward_cpu);
-constinit decltype(padded_shortcut_backward) padded_shortcut_backward("padded_shortcut_backward", backward_cpu);
-
-namespace {
-
-using namespace dnnl;
 
 class OneDnnPooling final : public Plan {
  public:
@@ -89,8 +81,7 @@ class OneDnnPooling final : public Plan {
 
  private:
   std::size_t workspace_ = 0;
-  onednn::Execution forward_;
-  onednn::Execution backward_;
+  onednn::Execution forward_, backward_;
 };
 
 std::unique_ptr<Plan> make_cpu(const Device&, const PoolingSpec& spec) {
@@ -102,6 +93,8 @@ std::unique_ptr<Plan> make_cpu(const Device&, const PoolingSpec& spec) {
 
 }  // namespace
 
+constinit decltype(padded_shortcut_forward) padded_shortcut_forward("padded_shortcut_forward", forward_cpu);
+constinit decltype(padded_shortcut_backward) padded_shortcut_backward("padded_shortcut_backward", backward_cpu);
 constinit decltype(make_pooling_plan) make_pooling_plan("pooling", make_cpu);
 
 }  // namespace dragonn::kernels

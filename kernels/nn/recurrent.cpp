@@ -82,7 +82,12 @@ class SteppedRecurrent final : public RecurrentPlan {
                           .output = saved.gates,
                           .saved = saved.projection,
                           .scratch = arguments.scratch});
-    start(saved, arguments.states);
+    const auto begin = [&](View<float> sequence, std::size_t which) {
+      const View<float> target = sequence.subview((spec_.reverse ? steps_ : 0) * row(), row());
+      arguments.states.empty() ? fill(0, target) : copy(arguments.states[which], target);
+    };
+    begin(saved.hidden, 0);
+    if (lstm()) begin(saved.cells, 1);
     Cutter<float> scratch(arguments.scratch);
     const View<float> recurrent = scratch.take(batch_ * gates_);
     const View<float> packed = scratch.take(step_->packed_floats());
@@ -90,8 +95,18 @@ class SteppedRecurrent final : public RecurrentPlan {
     const std::int32_t* lengths = functions_.place(device_, arguments.lengths);
     for (std::size_t i = 0; i < steps_; ++i) {
       const std::size_t t = spec_.reverse ? steps_ - 1 - i : i;
-      step_->run(saved.hidden.subview(before(t) * row(), row()), weights, recurrent, scratch.rest());
-      forward_step(saved, recurrent.data(), arguments.weights.recurrent_bias.data(), lengths, t);
+      const std::size_t from = before(t) * row(), to = after(t) * row();
+      step_->run(saved.hidden.subview(from, row()), weights, recurrent, scratch.rest());
+      functions_.forward(device_, spec_.cell,
+                         {{batch_, hidden_, t, lengths},
+                          saved.gates.data() + t * batch_ * gates_,
+                          recurrent.data(),
+                          arguments.weights.recurrent_bias.data(),
+                          saved.hidden.data() + from,
+                          lstm() ? saved.cells.data() + from : nullptr,
+                          saved.hidden.data() + to,
+                          lstm() ? saved.cells.data() + to : nullptr,
+                          saved.kept.data() + t * row()});
     }
     const std::size_t last = (spec_.reverse ? 0 : steps_) * row();
     if (arguments.states.empty()) return;
@@ -148,33 +163,6 @@ class SteppedRecurrent final : public RecurrentPlan {
                    .parameter_gradients = parameter_gradients,
                    .saved = saved,
                    .scratch = scratch});
-  }
-
-  /// Puts the state that the pass starts from in its place.
-  void start(const Saved<float>& saved, std::span<const View<float>> states) const {
-    const std::size_t first = (spec_.reverse ? steps_ : 0) * row();
-    const auto begin = [&](View<float> sequence, std::size_t which) {
-      const View<float> target = sequence.subview(first, row());
-      states.empty() ? fill(0, target) : copy(states[which], target);
-    };
-    begin(saved.hidden, 0);
-    if (lstm()) begin(saved.cells, 1);
-  }
-
-  void forward_step(const Saved<float>& saved, const float* recurrent, const float* bias, const std::int32_t* lengths,
-                    std::size_t t) const {
-    const std::size_t from = before(t) * row(), to = after(t) * row();
-    float* cells = saved.cells.data();
-    functions_.forward(device_, spec_.cell,
-                       {{batch_, hidden_, t, lengths},
-                        saved.gates.data() + t * batch_ * gates_,
-                        recurrent,
-                        bias,
-                        saved.hidden.data() + from,
-                        lstm() ? cells + from : nullptr,
-                        saved.hidden.data() + to,
-                        lstm() ? cells + to : nullptr,
-                        saved.kept.data() + t * row()});
   }
 
   void run_steps_back(const RecurrentBackward& arguments, const Saved<const float>& saved, View<float> gate_gradients,

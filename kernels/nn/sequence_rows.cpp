@@ -56,8 +56,7 @@ bool check_sizes(const SequenceRows& rows, std::size_t batch_major, std::size_t 
   return true;
 }
 
-/// Transposes in tiles that the first-level cache holds: otherwise every element of one side would touch a new cache
-/// line.
+/// Transposes in tiles of the first-level cache: else every element of one side would touch a new cache line.
 void transpose(const float* input, std::size_t rows, std::size_t columns, float* output) {
   constexpr std::size_t kTile = 16;
   for (std::size_t top = 0; top < rows; top += kTile)
@@ -71,33 +70,6 @@ void swap_axes_cpu(TypedView<const float> input, std::size_t rows, std::size_t c
   for (std::size_t begin = 0; begin < input.size(); begin += rows * columns)
     transpose(input.data() + begin, rows, columns, output.data() + begin);
 }
-
-}  // namespace
-
-constinit decltype(to_time_major) to_time_major(
-    "to_time_major", to_time_major_cpu, [](const SequenceRows& rows, auto batch_major, auto lengths, auto time_major) {
-      return check_sizes(rows, batch_major.size(), time_major.size(), lengths.size());
-    });
-constinit decltype(mask_steps) mask_steps("mask_steps", mask_steps_cpu,
-                                          [](const SequenceRows& rows, auto input, auto lengths, auto output) {
-                                            return check_sizes(rows, input.size(), output.size(), lengths.size());
-                                          });
-constinit decltype(to_batch_major) to_batch_major("to_batch_major", to_batch_major_cpu,
-                                                  [](const SequenceRows& rows, auto time_major, auto lengths, bool,
-                                                     auto batch_major) {
-                                                    return check_sizes(rows, batch_major.size(), time_major.size(),
-                                                                       lengths.size());
-                                                  });
-
-constinit decltype(swap_axes) swap_axes("swap_axes", swap_axes_cpu,
-                                        [](auto input, std::size_t rows, std::size_t columns, auto output) {
-                                          if (input.size() != output.size() || input.size() % (rows * columns) != 0)
-                                            throw ShapeError(fmt::format("matrices of [{}, {}]: {} elements into {}",
-                                                                         rows, columns, input.size(), output.size()));
-                                          return true;
-                                        });
-
-namespace {
 
 /// Adds products: target_f += a_f * b_f.
 void add_products(const float* a, const float* b, std::size_t features, float* target) {
@@ -148,6 +120,28 @@ bool check_sizes(const LookaheadSpec& spec, std::size_t input, std::size_t weigh
 
 }  // namespace
 
+constinit decltype(to_time_major) to_time_major(
+    "to_time_major", to_time_major_cpu, [](const SequenceRows& rows, auto batch_major, auto lengths, auto time_major) {
+      return check_sizes(rows, batch_major.size(), time_major.size(), lengths.size());
+    });
+constinit decltype(mask_steps) mask_steps("mask_steps", mask_steps_cpu,
+                                          [](const SequenceRows& rows, auto input, auto lengths, auto output) {
+                                            return check_sizes(rows, input.size(), output.size(), lengths.size());
+                                          });
+constinit decltype(to_batch_major) to_batch_major("to_batch_major", to_batch_major_cpu,
+                                                  [](const SequenceRows& rows, auto time_major, auto lengths, bool,
+                                                     auto batch_major) {
+                                                    return check_sizes(rows, batch_major.size(), time_major.size(),
+                                                                       lengths.size());
+                                                  });
+
+constinit decltype(swap_axes) swap_axes("swap_axes", swap_axes_cpu,
+                                        [](auto input, std::size_t rows, std::size_t columns, auto output) {
+                                          if (input.size() != output.size() || input.size() % (rows * columns) != 0)
+                                            throw ShapeError(fmt::format("matrices of [{}, {}]: {} elements into {}",
+                                                                         rows, columns, input.size(), output.size()));
+                                          return true;
+                                        });
 constinit decltype(lookahead_forward) lookahead_forward(
     "lookahead_forward", forward_cpu, [](const LookaheadSpec& spec, auto input, auto weights, auto output) {
       return check_sizes(spec, input.size(), weights.size(), output.size());

@@ -97,7 +97,9 @@ class StripConvolution final : public Plan {
         multiply(column_matrix(columns, part, rows), transpose(map_matrix(map, part)), 0, windows);
         add_windows(part, rows, windows, pass.input_gradients[0].data());
       });
-      scatter_weights(part, map_gradient, pass.parameter_gradients[0].data());
+      for_each_weight_run(part, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+        std::copy_n(map_gradient + from, count, pass.parameter_gradients[0].data() + to);
+      });
     });
   }
 
@@ -148,8 +150,7 @@ class StripConvolution final : public Plan {
                                   (spec_.vertical.kernel - phase + spec_.vertical.stride - 1) / spec_.vertical.stride);
   }
 
-  /// Returns the first row of a phase. Row y has phase (y + padding) mod stride: that of the kernel rows that can lie
-  /// on it.
+  /// Returns the first row of a phase. Row y has phase (y + padding) mod stride, as the kernel rows that can lie on it.
   std::int64_t first_row(std::int64_t phase) const {
     const std::int64_t stride = spec_.vertical.stride;
     return (phase + stride - spec_.vertical.padding % stride) % stride;
@@ -258,27 +259,18 @@ class StripConvolution final : public Plan {
     });
   }
 
-  /// Gathers the weights of one part from HWIO weights, and below puts them back.
-  /// @param map is [window_floats(), column_floats()].
+  /// Gathers the part of HWIO weights. @param map [window_floats(), column_floats()].
   void gather_weights(const Part& part, const float* weights, float* map) const {
     for_each_weight_run(part, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
       std::copy_n(weights + from, count, map + to);
     });
   }
 
-  void scatter_weights(const Part& part, const float* map, float* weights) const {
-    for_each_weight_run(part, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
-      std::copy_n(map + from, count, weights + to);
-    });
-  }
-
   ConvolutionSpec spec_;
-  std::int64_t output_height_, output_width_;
-  std::int64_t group_inputs_, group_outputs_;
+  std::int64_t output_height_, output_width_, group_inputs_, group_outputs_;
   std::int64_t rows_at_once_ = 1;
-  std::size_t map_floats_ = 0;     // the weights of a part
-  std::size_t window_floats_ = 0;  // of a piece
-  std::size_t column_floats_ = 0;
+  std::size_t map_floats_ = 0;                         // the weights of a part
+  std::size_t window_floats_ = 0, column_floats_ = 0;  // of a piece
 };
 
 }  // namespace

@@ -19,8 +19,7 @@ using detail::Matrix;
 using detail::multiply;
 using detail::transpose;
 
-/// Neighbouring output pixels, and the equally many input pixels that a tap joins to them. Pixels are counted in rows
-/// of `pitch` of them.
+/// Neighbouring output pixels, and the equally many input pixels that a tap joins to them, counted in rows of a Pitch.
 struct Run {
   std::int64_t tap = 0, input = 0, output = 0, pixels = 0;
 
@@ -82,8 +81,7 @@ std::vector<Run> find_runs(const ConvolutionSpec& spec) {
   return runs;
 }
 
-/// The copies of a tensor that products work on: [pixels, batch, channels], so that the pixels of a run, of all images,
-/// are the rows of a matrix.
+/// The copies of a tensor that products work on, [pixels, batch, channels]: the runs of all images make a matrix.
 class ByPixel {
  public:
   /// @param images [batch, height, width, channels].  @param margin of zeros, in pixels.
@@ -137,8 +135,7 @@ class ByPixel {
   }
 
   std::int64_t batch_, height_, width_, channels_;
-  std::int64_t pitch_;   // pixels from row to row
-  std::int64_t margin_;  // pixels
+  std::int64_t pitch_, margin_;  // pixels from row to row, and around the rows
 };
 
 class TapConvolution final : public Plan {
@@ -193,9 +190,8 @@ class TapConvolution final : public Plan {
     return {weights + run.tap * spec_.channels * spec_.output_channels, spec_.channels, spec_.output_channels};
   }
 
-  /// Calls body(run) for all runs, cut into bands of pixels of `target`: a band's sums stay in a processor's own cache
-  /// while tap after tap adds to them, and threads share out the bands. Where these are too few, the library shares out
-  /// each product.
+  /// Calls body(run) for all runs, cut into bands of pixels of `target`, which threads share out: a band's sums stay in
+  /// a processor's own cache while all taps add to them. Where bands are few, the library shares out each product.
   template <class Body>
   void for_each_run(const ByPixel& target, std::int64_t Run::*side, const Body& body) const {
     constexpr std::int64_t kBandRows = 512;
@@ -278,8 +274,7 @@ bool taps_are_faster(const ConvolutionSpec& spec) {
   const std::int64_t channels = std::min(spec.channels, spec.output_channels);
   // oneDNN's convolutions for AVX2 reach two thirds of the rate of its products, whatever the image.
   if (!onednn::uses_avx512()) return taps > 1 && channels >= kFewestChannelsOfAvx2;
-  // Those for AVX-512 are slower if padding adds much to them, or if pixels are so few that copying the weights to
-  // oneDNN's layout and back costs as much.
+  // Those for AVX-512 are slower with much padding, or with so few pixels that copying the weights costs as much.
   constexpr std::int64_t kFewPixels = 512;
   constexpr double kMaxInside = 0.75, kMaxInsideOfFew = 0.9;
   const std::int64_t pixels = spec.output_height() * spec.output_width();

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// Winograd's convolution.
-///
-/// A tile is 2 x 2 outputs of a 3 x 3 convolution with strides of 1, and the 4 x 4 inputs that they read. With the
-/// matrices B, G and A of F(2 x 2, 3 x 3) (Lavin and Gray, arXiv:1509.09308, section 4.1) a tile is A^T [(G g G^T) *
-/// (B^T d B)] A, where * multiplies 16 elements one by one. Over channels each of these 16 positions is a matrix
-/// product.
+/// Winograd's convolution. A tile is 2 x 2 outputs of a 3 x 3 convolution with strides of 1, and the 4 x 4 inputs that
+/// they read. With the matrices B, G and A of F(2 x 2, 3 x 3) (Lavin and Gray, arXiv:1509.09308, section 4.1) a tile is
+/// A^T [(G g G^T) * (B^T d B)] A, where * multiplies 16 elements one by one. Over channels each of these 16 positions
+/// is a matrix product.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/nn/winograd_convolution.cpp"  // this file is compiled once per instruction set
 #include <hwy/foreach_target.h>
@@ -30,8 +28,7 @@ constexpr std::size_t kWinogradPositions = 16;
 /// The channels of a block: inputs and outputs have whole blocks.
 constexpr std::size_t kWinogradBlock = 16;
 
-/// Images [batch, height, width, channels] with a grid of tiles over them; tile (0, 0) begins at row and column
-/// `first`.
+/// Images [batch, height, width, channels] under a grid of tiles; tile (0, 0) begins at row and column `first`.
 struct WinogradImages {
   std::int64_t height = 0, width = 0;
   std::size_t channels = 0;
@@ -112,8 +109,9 @@ HWY_INLINE void expand_weights(const Load& load, std::size_t size, float* HWY_RE
   }
 }
 
-void transform_weights_forward(const float* weights, std::size_t inputs, std::size_t outputs, std::size_t block,
-                               float* packed) {
+/// Transforms the weights [3, 3, inputs, outputs] of a block of inputs to packed [positions, inputs, outputs].
+void transform_weights(const float* weights, std::size_t inputs, std::size_t outputs, std::size_t block,
+                       float* packed) {
   const D d;
   const Packing packing(inputs, outputs);
   for (std::size_t input = block * kWinogradBlock; input < (block + 1) * kWinogradBlock; ++input)
@@ -124,6 +122,7 @@ void transform_weights_forward(const float* weights, std::size_t inputs, std::si
     }
 }
 
+/// Transforms them for the gradient of the input, to packed [positions, outputs, inputs].
 void transform_weights_backward(const float* weights, std::size_t inputs, std::size_t outputs, std::size_t block,
                                 float* packed) {
   const D d;
@@ -142,15 +141,6 @@ void transform_weights_backward(const float* weights, std::size_t inputs, std::s
         expand_weights([&](std::size_t tap) HWY_ATTR { return hn::LoadU(d, transposed[tap][output] + input); },
                        inputs * outputs, packed + packing.at(first + output, block * kWinogradBlock + input));
   }
-}
-
-/// Transforms the weights [3, 3, inputs, outputs] of a block of inputs to packed [positions, inputs, outputs]. With
-/// `backward` the packed weights map outputs to inputs, [positions, outputs, inputs], as the gradient of the input
-/// needs it.
-void transform_weights(const float* weights, std::size_t inputs, std::size_t outputs, std::size_t block, bool backward,
-                       float* packed) {
-  backward ? transform_weights_backward(weights, inputs, outputs, block, packed)
-           : transform_weights_forward(weights, inputs, outputs, block, packed);
 }
 
 /// The place of a tile, going through a chunk in order.
@@ -208,8 +198,7 @@ class TileWalk {
 };
 
 /// Calls transform(load, to) for the kSide x kSide pixels of every tile and every vector of channels: load(i) reads the
-/// vector of pixel i (pixels outside of the image are 0), and `to` is the place of the transformed tile. @param zeros
-/// [channels] zeros.
+/// vector of pixel i, from the [channels] `zeros` outside of the image, and `to` is the place of the transformed tile.
 template <std::size_t kSide, class Transform>
 HWY_INLINE void for_each_tile(const WinogradImages& images, const WinogradChunk& chunk, const float* data,
                               const float* zeros, float* transformed, const Transform& transform) {
@@ -267,9 +256,8 @@ void transform_output_gradient(const WinogradImages& images, const WinogradChunk
   });
 }
 
-/// Multiplies kRows rows of a position's matrix with a panel of kVectors vectors. @param left the first row's first
-/// channel.
-/// @param stride from a block of channels to the next.  @param column the panel's first column.
+/// Multiplies kRows rows of a position's matrix, from `left` on, with a panel of kVectors vectors, from `column` on.
+/// @param stride from a block of channels to the next.
 template <std::size_t kRows, std::size_t kVectors>
 HWY_INLINE void multiply_rows(const float* HWY_RESTRICT left, std::size_t stride, const float* HWY_RESTRICT panel,
                               std::size_t inputs, std::size_t column, float* HWY_RESTRICT product) {
@@ -312,18 +300,6 @@ void multiply_panel(const float* left, std::size_t stride, const float* panel, s
   }
 }
 
-template <std::size_t kVectors>
-void multiply_as(const float* transformed, const float* packed, std::size_t tiles, std::size_t inputs,
-                 std::size_t outputs, float* product) {
-  for (std::size_t position = 0; position < kWinogradPositions; ++position) {
-    const std::size_t first = position * kWinogradBlock;
-    for (std::size_t column = 0; column < outputs; column += kVectors * kLanes)
-      multiply_panel<kSums / kVectors, kVectors>(transformed + first, tiles * kTile,
-                                                 packed + (position * outputs + column) * inputs, tiles, inputs, column,
-                                                 product + first);
-  }
-}
-
 /// Calls body.operator()<n>() with n = vectors.
 template <std::size_t kMax, class Body>
 void specialize_vectors(std::size_t vectors, const Body& body) {
@@ -337,7 +313,13 @@ void specialize_vectors(std::size_t vectors, const Body& body) {
 void multiply(const float* transformed, const float* packed, std::size_t tiles, std::size_t inputs, std::size_t outputs,
               float* product) {
   specialize_vectors<kMaxVectors>(panel_vectors(outputs), [&]<std::size_t kVectors>() {
-    multiply_as<kVectors>(transformed, packed, tiles, inputs, outputs, product);
+    for (std::size_t position = 0; position < kWinogradPositions; ++position) {
+      const std::size_t first = position * kWinogradBlock;
+      for (std::size_t column = 0; column < outputs; column += kVectors * kLanes)
+        multiply_panel<kSums / kVectors, kVectors>(transformed + first, tiles * kTile,
+                                                   packed + (position * outputs + column) * inputs, tiles, inputs,
+                                                   column, product + first);
+    }
   });
 }
 
@@ -471,6 +453,7 @@ namespace dragonn::kernels {
 namespace {
 
 HWY_EXPORT(transform_weights);
+HWY_EXPORT(transform_weights_backward);
 HWY_EXPORT(transform_input);
 HWY_EXPORT(multiply);
 HWY_EXPORT(transform_output);
@@ -502,20 +485,15 @@ class Tiling {
     length_ = std::max(kMin, kFloats / (kWinogradPositions * channels_of_both) / kRows * kRows);
     length_ = std::min(length_, std::max<std::size_t>(1, tiles));
   }
-  std::size_t length() const { return length_; }
   std::size_t count() const { return (tiles_ + length_ - 1) / length_; }
   WinogradChunk chunk(std::size_t number) const { return {number * length_, std::min(tiles_, (number + 1) * length_)}; }
+  /// Returns the floats of a transformed chunk: [channels / 16, tiles, positions, 16], so that a tile is written and
+  /// read in the order of memory, and rows of a position's matrix lie at a distance that the compiler knows.
+  std::size_t transformed_floats(std::size_t channels) const { return length_ * channels * kWinogradPositions; }
 
  private:
-  std::size_t tiles_;
-  std::size_t length_;
+  std::size_t tiles_, length_;
 };
-
-/// Returns the floats of a transformed chunk: [channels / 16, tiles, positions, 16], so that a tile is written and read
-/// in the order of memory, and neighbouring rows of a position's matrix lie at a distance that the compiler knows.
-std::size_t transformed_floats(const Tiling& tiling, std::size_t channels) {
-  return tiling.length() * channels * kWinogradPositions;
-}
 
 class WinogradConvolution final : public Plan {
  public:
@@ -531,17 +509,14 @@ class WinogradConvolution final : public Plan {
         zeros_(std::max(inputs_, outputs_), 0.0f) {
     DRAGONN_CHECK(is_possible(spec), "Winograd's convolution with a kernel of {} x {}", spec.vertical.kernel,
                   spec.horizontal.kernel);
-    // The chunks of a group add up their products; the groups' sums are added up in order. So no sum depends on the
-    // number of threads.
+    // Chunks of a group add up their products, and groups are added in order: the threads' number changes no sum.
     constexpr std::size_t kFloats = std::size_t{1} << 19, kMax = 32, kMin = 4;
     const std::size_t groups = std::clamp(kFloats / sum_floats(), kMin, kMax);
     groups_ = std::min(groups, forward_tiles_.count());
   }
 
   PlanMemory memory() const override {
-    const auto chunks = [&](const Tiling& tiling) {
-      return threads_ * (transformed_floats(tiling, inputs_) + transformed_floats(tiling, outputs_));
-    };
+    const auto chunks = [&](const Tiling& tiling) { return threads_ * tiling.transformed_floats(inputs_ + outputs_); };
     const std::size_t forward = sum_floats() + chunks(forward_tiles_);
     if (!spec_.training) return {0, forward, 0};
     return {0, forward,
@@ -607,10 +582,13 @@ class WinogradConvolution final : public Plan {
                 const float* weights, bool backward, const float* bias, float* output, float* scratch) const {
     float* packed = scratch;
     for_each_block([&](std::size_t block) {
-      HWY_DYNAMIC_DISPATCH(transform_weights)(weights, inputs_, outputs_, block, backward, packed);
+      if (backward)
+        HWY_DYNAMIC_DISPATCH(transform_weights_backward)(weights, inputs_, outputs_, block, packed);
+      else
+        HWY_DYNAMIC_DISPATCH(transform_weights)(weights, inputs_, outputs_, block, packed);
     });
-    const std::size_t transformed = transformed_floats(tiling, read.channels);
-    share_out(tiling.count(), transformed + transformed_floats(tiling, written.channels),
+    const std::size_t transformed = tiling.transformed_floats(read.channels);
+    share_out(tiling.count(), tiling.transformed_floats(inputs_ + outputs_),
               [&](std::size_t number, std::size_t offset) {
                 const WinogradChunk chunk = tiling.chunk(number);
                 float* left = packed + sum_floats() + offset;
@@ -624,9 +602,9 @@ class WinogradConvolution final : public Plan {
   void run_backward_weights(const BackwardPass& pass) const {
     float* sums = pass.scratch.data();
     const WinogradImages read = images_read(), written = images_written();
-    const std::size_t transformed = transformed_floats(forward_tiles_, inputs_);
+    const std::size_t transformed = forward_tiles_.transformed_floats(inputs_);
     const std::size_t each = (forward_tiles_.count() + groups_ - 1) / groups_;
-    share_out(groups_, transformed + transformed_floats(forward_tiles_, outputs_),
+    share_out(groups_, forward_tiles_.transformed_floats(inputs_ + outputs_),
               [&](std::size_t group, std::size_t offset) {
                 float* sum = sums + group * sum_floats();
                 float* left = sums + groups_ * sum_floats() + offset;
@@ -648,8 +626,7 @@ class WinogradConvolution final : public Plan {
   }
 
   ConvolutionSpec spec_;
-  std::size_t threads_;
-  std::size_t inputs_, outputs_;
+  std::size_t threads_, inputs_, outputs_;
   std::int64_t height_, width_;  // of the outputs
   Tiling forward_tiles_, backward_tiles_;
   std::vector<float> zeros_;
@@ -666,14 +643,12 @@ bool winograd_is_faster(const ConvolutionSpec& spec) {
   if (!is_possible(spec)) return false;
   const std::int64_t height = spec.output_height(), width = spec.output_width();
   const std::int64_t tiles = halves(height) * halves(width);
-  // Small images read so much padding, which a direct convolution leaves out, that little is gained: with 2 x 2 pixels
-  // nothing, with 4 x 4 pixels up to 1.3 times.
+  // Small images read much padding, which a direct convolution leaves out: 2 x 2 pixels gain nothing, 4 x 4 1.3 times.
   constexpr double kMinGain = 1.4;
   const double multiplications =
       static_cast<double>(spec.vertical.inputs_read(spec.height) * spec.horizontal.inputs_read(spec.width));
   if (multiplications < kMinGain * static_cast<double>(tiles * std::int64_t{kWinogradPositions})) return false;
-  // Few tiles do not repay transforming the weights, and adding up their gradients, which with many channels leave the
-  // cache.
+  // Few tiles do not repay transforming the weights and adding up their gradients, which may leave the cache.
   constexpr std::int64_t kFewestTiles = 256, kFewestTilesOfFewChannels = 128, kFewChannels = 128;
   const bool few_channels = std::max(spec.channels, spec.output_channels) <= kFewChannels;
   return spec.batch * tiles >= (few_channels ? kFewestTilesOfFewChannels : kFewestTiles);

@@ -17,8 +17,7 @@ void add_head(LayerGraph& graph, NodeId last, NodeId tokens, int vocabulary, boo
   graph.set_loss(sequence_cross_entropy_loss());
 }
 
-/// The head for questions (section 4.2): a logit of each token as the beginning of the answer, and one as its end, as
-/// two steps whose classes are the tokens.
+/// The head for questions (section 4.2): two steps, the answer's beginning and its end, whose classes are the tokens.
 void add_span_head(LayerGraph& graph, NodeId last) {
   last = graph.add("span", transformer_linear(2), {last});
   graph.add("span.to_tokens", swap_axes(), {last});
@@ -43,11 +42,10 @@ std::unique_ptr<LayerGraph> make_bert(const Settings& settings, const ModelConte
   last = add_dropout(*graph, "embedding.dropout", rate, last);
   for (std::int64_t i = 0; i < settings.integer("layers"); ++i)
     last = add_transformer_block(*graph, last, {fmt::format("layer{}", i), heads, 4 * hidden, rate, false});
-  if (settings.text("head") == "span") {
+  if (settings.text("head") == "span")
     add_span_head(*graph, last);
-  } else {
+  else
     add_head(*graph, last, tokens, context.classes, settings.flag("tied"));
-  }
   return graph;
 }
 

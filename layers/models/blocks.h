@@ -55,9 +55,8 @@ struct FilterBuilder {
   NodeId add_branch(const std::string& name, NodeId input, const std::vector<Filter>& filters) const;
 };
 
-/// Adds the factors of an image's channels: their means, two linear layers (a sixteenth of the channels, then all of
-/// them) with ReLU and sigmoid, and the product of the image with these. Source: Hu et al., arXiv:1709.01507,
-/// section 3.
+/// Scales an image's channels by their means behind two linear layers (a sixteenth of the channels, then all of them)
+/// with ReLU and sigmoid. Source: Hu et al., arXiv:1709.01507, section 3.
 NodeId add_excitation(LayerGraph& graph, NodeId input, const std::string& name);
 
 /// Adds global average pooling, dropout of the features if any, and a linear layer with PyTorch's default bias.

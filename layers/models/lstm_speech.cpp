@@ -7,8 +7,7 @@
 namespace dragonn::layers {
 namespace {
 
-/// Adds a convolution whose height is time, batch norm and clipped ReLU. The output behind a sample's length stays
-/// zero, so that the next layer sees no trace of the padding.
+/// Adds a convolution whose height is time, batch norm and clipped ReLU, with zeros behind each sample's length.
 NodeId add_front_end(LayerGraph& graph, const std::string& name, NodeId input, std::int64_t channels,
                      const kernels::Window& time, const kernels::Window& frequency) {
   // A bias in front of a batch norm is without effect, but the published parameter counts have it.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Models whose steps are the patches of an image: the vision transformer, and MLP-Mixer, perceptrons over the patches
-/// and over their channels in turn.
+/// Models whose steps are the patches of an image: the vision transformer and MLP-Mixer.
 #include <fmt/format.h>
 
 #include "layers/models/blocks.h"

@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 
 #include "kernels/nn/elementwise.h"
+#include "layers/graph_schedule.h"
 #include "layers/layers.h"
-#include "layers/memory_planner.h"
 #include "tests/layers/graph_harness.h"
 #include "tests/support/devices.h"
 
