@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/progress.h"
+#include "core/progress.h"
 #include "bench/rows.h"
 #include "core/registry.h"
 

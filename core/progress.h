@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-/// Progress: reports on the standard error how far a benchmark is.
+/// Progress: reports on the standard error how far a long command is.
 #pragma once
 
 #include <chrono>
 #include <string>
 
-namespace dragonn::bench {
+namespace dragonn {
 
 /// Reports progress. A terminal shows one line, which is rewritten; elsewhere lines are added, at most one in
-/// `seconds`. A benchmark that ends sooner reports nothing. One thread uses it, between measurements.
+/// `seconds`. A command that ends sooner reports nothing. One thread uses it, at a time.
 class Progress {
  public:
-  /// @param seconds from a line to the next; 0: a line for every measurement.
+  /// @param seconds from a line to the next; 0: a line for every report.
   Progress(std::string name, bool enabled, double seconds);
   ~Progress() { finish(); }
   Progress(const Progress&) = delete;
@@ -43,4 +43,4 @@ class Progress {
   double done_ = 0;
 };
 
-}  // namespace dragonn::bench
+}  // namespace dragonn

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench/progress.h"
+#include "core/progress.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace dragonn::bench {
+namespace dragonn {
 namespace {
 
 constexpr double kTerminalSeconds = 0.2;  // from a rewriting to the next
@@ -60,4 +60,4 @@ std::string Progress::line(const std::string& what, double elapsed) const {
                      elapsed * (1 - share) / share, what);
 }
 
-}  // namespace dragonn::bench
+}  // namespace dragonn
