@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,7 +15,6 @@
 #include <fmt/format.h>
 
 #include "core/choice.h"
-#include "core/error.h"
 #include "core/progress.h"
 #include "core/units_text.h"
 #include "data/text/byte_pairs.h"
@@ -41,12 +41,15 @@ class Tokenize final : public Subcommand {
   void declare_options(CLI::App& command) override {
     command.add_option("TEXT", job_.texts, "Text files; each ends with a token of its own")->required();
     command.add_option("--output", job_.output, "Folder for the shards")->required()->type_name("DIR");
-    auto* const tokenizer = command.add_option("--tokenizer", tokenizer_, "Folder with vocab.bpe and encoder.json");
-    auto* const train =
-        command.add_option("--train", vocabulary_, "Make a vocabulary of this many tokens from the texts");
-    auto* const bytes = command.add_flag("--bytes", bytes_, "One token per byte");
-    tokenizer->type_name("DIR")->excludes(train)->excludes(bytes);
-    train->type_name("SIZE")->check(CLI::Range(257, 65536))->excludes(bytes);
+    auto* const choice = command.add_option_group("vocabulary", "One of");
+    choice->add_option("--tokenizer", tokenizer_, "A folder with vocab.bpe and encoder.json, or characters.json")
+        ->type_name("DIR");
+    choice->add_option("--train", vocabulary_, "Byte pairs of these texts, this many tokens")
+        ->check(CLI::Range(257, 65536))
+        ->type_name("SIZE");
+    choice->add_flag("--bytes", bytes_, "One token per byte");
+    choice->add_flag("--characters", characters_, "One token per character of these texts");
+    choice->require_option(1);
     command.add_option("--validation", job_.validation, "Text files for evaluation")->type_name("TEXT");
     command.add_option("--held-out", job_.held_out, "Share of the texts, their end, for evaluation (0)")
         ->check(CLI::Range(0.0, 0.9))
@@ -62,18 +65,15 @@ class Tokenize final : public Subcommand {
   }
 
   int run() override {
-    if (tokenizer_.empty() && vocabulary_ == 0 && !bytes_) {
-      throw ConfigError("no vocabulary: expected --tokenizer DIR, --train SIZE or --bytes");
-    }
     job_.invalid = choice_of<data::InvalidUtf8>("rule for bytes that are not UTF-8", invalid_);
     job_.threads = threads_ > 0 ? threads_ : std::max(1u, std::thread::hardware_concurrency());
-    const data::BytePairs pairs = vocabulary();
+    const std::unique_ptr<data::Tokenizer> tokenizer = vocabulary();
     const auto start = std::chrono::steady_clock::now();
     const data::TokenizeResult result =
-        with_progress("tokenize", [&](const Report& report) { return data::tokenize(job_, pairs, report); });
+        with_progress("tokenize", [&](const Report& report) { return data::tokenize(job_, *tokenizer, report); });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     fmt::print("{} tokens to train on, {} to evaluate on, vocabulary {}: {}\n", result.train_tokens,
-               result.validation_tokens, pairs.size(), job_.output.string());
+               result.validation_tokens, tokenizer->size(), job_.output.string());
     const auto bytes = static_cast<double>(result.bytes - result.resumed_bytes);
     if (bytes == 0) {
       fmt::print("nothing was left to do\n");
@@ -84,17 +84,19 @@ class Tokenize final : public Subcommand {
   }
 
  private:
-  data::BytePairs vocabulary() const {
-    if (!tokenizer_.empty()) return data::BytePairs::read(tokenizer_);
-    if (bytes_) return data::BytePairs(std::vector<data::Merge>{});
-    return with_progress("count",
-                         [&](const Report& report) { return data::train_byte_pairs(job_, vocabulary_, report); });
+  std::unique_ptr<data::Tokenizer> vocabulary() const {
+    if (!tokenizer_.empty()) return data::read_tokenizer(tokenizer_);
+    if (bytes_) return std::make_unique<data::BytePairs>(std::vector<data::Merge>{});
+    return with_progress("count", [&](const Report& report) -> std::unique_ptr<data::Tokenizer> {
+      if (characters_) return std::make_unique<data::Characters>(data::find_characters(job_, report));
+      return std::make_unique<data::BytePairs>(data::train_byte_pairs(job_, vocabulary_, report));
+    });
   }
 
   data::TokenizeJob job_;
   std::filesystem::path tokenizer_;
   std::size_t vocabulary_ = 0, threads_ = 0;
-  bool bytes_ = false;
+  bool bytes_ = false, characters_ = false;
   std::string invalid_ = "error";
 };
 

@@ -171,7 +171,7 @@ void check_numbers(const std::filesystem::path& path, const BytePairs& pairs) {
                                 excerpt(token), number));
   };
   for (std::int32_t token = 0; token < pairs.end_of_text(); ++token) check(written(pairs.bytes(token)), token);
-  check(std::string(BytePairs::kEndOfText), pairs.end_of_text());
+  check(std::string(Tokenizer::kEndOfText), pairs.end_of_text());
 }
 
 /// Returns how many bytes from `position` on begin a character and lack its end: a maximal part, at least 1.
@@ -186,6 +186,108 @@ std::size_t broken_length(std::string_view text, std::size_t position) {
   const unsigned high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   if (at(1) < low || at(1) > high) return 1;
   return four && at(2) >= 0x80 && at(2) <= 0xBF ? 3 : 2;
+}
+
+/// Remembers the words that it has seen.
+class BytePairEncoder final : public TextEncoder {
+ public:
+  explicit BytePairEncoder(const BytePairs& pairs) : pairs_(pairs) {}
+
+  void encode(std::string_view text, std::vector<std::int32_t>& tokens) override;
+
+ private:
+  struct Known {
+    std::uint32_t begin, count;  ///< in known_tokens_
+  };
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
+  };
+
+  /// Merges the pieces of word_ until no pair has a merge.
+  void merge_short();
+  void merge_long();
+
+  const BytePairs& pairs_;
+  std::unordered_map<std::string, Known, Hash, std::equal_to<>> known_;
+  std::vector<std::int32_t> known_tokens_;
+  std::vector<std::int32_t> word_;
+};
+
+void BytePairEncoder::encode(std::string_view text, std::vector<std::int32_t>& tokens) {
+  constexpr std::size_t kMaxKnown = std::size_t{1} << 18, kLongestKnown = 64, kLongestShort = 32;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = word_end(text, begin);
+    const std::string_view word = text.substr(begin, end - begin);
+    begin = end;
+    if (const auto found = known_.find(word); found != known_.end()) {
+      const auto first = known_tokens_.begin() + found->second.begin;
+      tokens.insert(tokens.end(), first, first + found->second.count);
+      continue;
+    }
+    word_.clear();
+    for (const char byte : word) word_.push_back(pairs_.token_of_byte(static_cast<unsigned char>(byte)));
+    word.size() <= kLongestShort ? merge_short() : merge_long();
+    tokens.insert(tokens.end(), word_.begin(), word_.end());
+    if (word.size() > kLongestKnown) continue;
+    if (known_.size() == kMaxKnown) {
+      known_.clear();
+      known_tokens_.clear();
+    }
+    known_.emplace(word,
+                   Known{static_cast<std::uint32_t>(known_tokens_.size()), static_cast<std::uint32_t>(word_.size())});
+    known_tokens_.insert(known_tokens_.end(), word_.begin(), word_.end());
+  }
+}
+
+void BytePairEncoder::merge_short() {
+  while (word_.size() > 1) {
+    std::int32_t best = std::numeric_limits<std::int32_t>::max();
+    std::size_t place = 0;
+    for (std::size_t i = 0; i + 1 < word_.size(); ++i) {
+      const std::int32_t rank = pairs_.rank(word_[i], word_[i + 1]);
+      if (rank >= 0 && rank < best) std::tie(best, place) = std::pair(rank, i);
+    }
+    if (best == std::numeric_limits<std::int32_t>::max()) return;
+    word_[place] = BytePairs::kBytes + best;
+    word_.erase(word_.begin() + static_cast<std::ptrdiff_t>(place) + 1);
+  }
+}
+
+void BytePairEncoder::merge_long() {
+  struct Candidate {
+    std::int32_t rank;
+    std::uint32_t place;
+    std::int32_t left, right;
+    bool operator>(const Candidate& other) const { return std::tie(rank, place) > std::tie(other.rank, other.place); }
+  };
+  const auto size = static_cast<std::uint32_t>(word_.size());
+  constexpr std::int32_t kGone = -1;
+  std::vector<std::uint32_t> next(size), previous(size);
+  for (std::uint32_t i = 0; i < size; ++i) {
+    next[i] = i + 1;
+    previous[i] = i - 1;  // wraps at 0, which is then `size` or more
+  }
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
+  const auto offer = [&](std::uint32_t place) {
+    if (place >= size || next[place] >= size) return;
+    const std::int32_t left = word_[place], right = word_[next[place]];
+    if (const std::int32_t rank = pairs_.rank(left, right); rank >= 0) candidates.push({rank, place, left, right});
+  };
+  for (std::uint32_t i = 0; i < size; ++i) offer(i);
+  while (!candidates.empty()) {
+    const Candidate best = candidates.top();
+    candidates.pop();
+    if (word_[best.place] != best.left || next[best.place] >= size || word_[next[best.place]] != best.right) continue;
+    const std::uint32_t gone = next[best.place];
+    word_[best.place] = BytePairs::kBytes + best.rank;
+    word_[gone] = kGone;
+    next[best.place] = next[gone];
+    if (next[gone] < size) previous[next[gone]] = best.place;
+    offer(previous[best.place]);
+    offer(best.place);
+  }
+  std::erase(word_, kGone);
 }
 
 }  // namespace
@@ -267,10 +369,8 @@ void BytePairs::write(const std::filesystem::path& folder) const {
   write_file_atomically(folder / "encoder.json", numbers.dump() + "\n");
 }
 
-std::string BytePairs::decode(std::span<const std::int32_t> tokens) const {
-  std::string text;
-  for (const std::int32_t token : tokens) text += bytes(token);
-  return text;
+std::unique_ptr<TextEncoder> BytePairs::encoder() const {
+  return std::make_unique<BytePairEncoder>(*this);
 }
 
 std::int32_t BytePairs::rank(std::int32_t left, std::int32_t right) const {
@@ -278,82 +378,6 @@ std::int32_t BytePairs::rank(std::int32_t left, std::int32_t right) const {
   for (std::size_t slot = slot_of(pair, ranks_.size());; slot = (slot + 1) & (ranks_.size() - 1)) {
     if (ranks_[slot].pair == pair || ranks_[slot].pair == kNoPair) return ranks_[slot].rank;
   }
-}
-
-void BytePairEncoder::encode(std::string_view text, std::vector<std::int32_t>& tokens) {
-  constexpr std::size_t kMaxKnown = std::size_t{1} << 18, kLongestKnown = 64, kLongestShort = 32;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = word_end(text, begin);
-    const std::string_view word = text.substr(begin, end - begin);
-    begin = end;
-    if (const auto found = known_.find(word); found != known_.end()) {
-      const auto first = known_tokens_.begin() + found->second.begin;
-      tokens.insert(tokens.end(), first, first + found->second.count);
-      continue;
-    }
-    word_.clear();
-    for (const char byte : word) word_.push_back(pairs_.token_of_byte(static_cast<unsigned char>(byte)));
-    word.size() <= kLongestShort ? merge_short() : merge_long();
-    tokens.insert(tokens.end(), word_.begin(), word_.end());
-    if (word.size() > kLongestKnown) continue;
-    if (known_.size() == kMaxKnown) {
-      known_.clear();
-      known_tokens_.clear();
-    }
-    known_.emplace(word,
-                   Known{static_cast<std::uint32_t>(known_tokens_.size()), static_cast<std::uint32_t>(word_.size())});
-    known_tokens_.insert(known_tokens_.end(), word_.begin(), word_.end());
-  }
-}
-
-void BytePairEncoder::merge_short() {
-  while (word_.size() > 1) {
-    std::int32_t best = std::numeric_limits<std::int32_t>::max();
-    std::size_t place = 0;
-    for (std::size_t i = 0; i + 1 < word_.size(); ++i) {
-      const std::int32_t rank = pairs_.rank(word_[i], word_[i + 1]);
-      if (rank >= 0 && rank < best) std::tie(best, place) = std::pair(rank, i);
-    }
-    if (best == std::numeric_limits<std::int32_t>::max()) return;
-    word_[place] = BytePairs::kBytes + best;
-    word_.erase(word_.begin() + static_cast<std::ptrdiff_t>(place) + 1);
-  }
-}
-
-void BytePairEncoder::merge_long() {
-  struct Candidate {
-    std::int32_t rank;
-    std::uint32_t place;
-    std::int32_t left, right;
-    bool operator>(const Candidate& other) const { return std::tie(rank, place) > std::tie(other.rank, other.place); }
-  };
-  const auto size = static_cast<std::uint32_t>(word_.size());
-  constexpr std::int32_t kGone = -1;
-  std::vector<std::uint32_t> next(size), previous(size);
-  for (std::uint32_t i = 0; i < size; ++i) {
-    next[i] = i + 1;
-    previous[i] = i - 1;  // wraps at 0, which is then `size` or more
-  }
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
-  const auto offer = [&](std::uint32_t place) {
-    if (place >= size || next[place] >= size) return;
-    const std::int32_t left = word_[place], right = word_[next[place]];
-    if (const std::int32_t rank = pairs_.rank(left, right); rank >= 0) candidates.push({rank, place, left, right});
-  };
-  for (std::uint32_t i = 0; i < size; ++i) offer(i);
-  while (!candidates.empty()) {
-    const Candidate best = candidates.top();
-    candidates.pop();
-    if (word_[best.place] != best.left || next[best.place] >= size || word_[next[best.place]] != best.right) continue;
-    const std::uint32_t gone = next[best.place];
-    word_[best.place] = BytePairs::kBytes + best.rank;
-    word_[gone] = kGone;
-    next[best.place] = next[gone];
-    if (next[gone] < size) previous[next[gone]] = best.place;
-    offer(previous[best.place]);
-    offer(best.place);
-  }
-  std::erase(word_, kGone);
 }
 
 std::vector<Merge> train_merges(const std::unordered_map<std::string, std::uint64_t>& words, std::size_t size) {

@@ -7,11 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
+
+#include "data/text/tokenizer.h"
 
 namespace dragonn::data {
 
@@ -42,10 +43,9 @@ std::string with_replacements(std::string_view text);
 
 /// A vocabulary: tokens 0 to 255 are the bytes in GPT-2's order, token 256 + i is what merge i makes, and the last one
 /// is the end of a text, which no text contains.
-class BytePairs {
+class BytePairs final : public Tokenizer {
  public:
   static constexpr std::int32_t kBytes = 256;
-  static constexpr std::string_view kEndOfText = "<|endoftext|>";
   /// Merges that tokens of 16 bits have a number for.
   static constexpr std::size_t kMaxMerges = 65536 - kBytes - 1;
 
@@ -55,17 +55,17 @@ class BytePairs {
   /// @throws ConfigError if one is missing; DataError naming file and line of a merge of something that no earlier line
   /// makes, or file and token where both disagree.
   static BytePairs read(const std::filesystem::path& folder);
-  /// Writes vocab.bpe and encoder.json.
-  void write(const std::filesystem::path& folder) const;
 
-  std::size_t size() const { return tokens_.size() + 1; }
-  std::int32_t end_of_text() const { return static_cast<std::int32_t>(tokens_.size()); }
-  const std::vector<Merge>& merges() const { return merges_; }
-  /// Returns the bytes of a token; none of the end of a text.
-  std::string_view bytes(std::int32_t token) const {
+  std::size_t size() const override { return tokens_.size() + 1; }
+  std::string_view bytes(std::int32_t token) const override {
     return token == end_of_text() ? std::string_view() : tokens_.at(static_cast<std::size_t>(token));
   }
-  std::string decode(std::span<const std::int32_t> tokens) const;
+  /// Makes an encoder of any bytes, which remembers the words that it has seen. O(n log n) for a word of n bytes.
+  std::unique_ptr<TextEncoder> encoder() const override;
+  /// Writes vocab.bpe and encoder.json.
+  void write(const std::filesystem::path& folder) const override;
+
+  const std::vector<Merge>& merges() const { return merges_; }
   std::int32_t token_of_byte(unsigned char byte) const { return byte_tokens_[byte]; }
   /// Returns the number of the merge of two tokens, or -1.
   std::int32_t rank(std::int32_t left, std::int32_t right) const;
@@ -80,35 +80,6 @@ class BytePairs {
   std::vector<std::string> tokens_;
   std::vector<Merge> merges_;
   std::vector<Slot> ranks_;  ///< a hash table with open addresses, a power of two of slots, at most half full
-};
-
-/// Encodes texts. Remembers the words that it has seen: one thread uses it.
-class BytePairEncoder {
- public:
-  /// @param pairs outlive the encoder.
-  explicit BytePairEncoder(const BytePairs& pairs) : pairs_(pairs) {}
-
-  /// Appends the tokens of a text. O(n log n) for a word of n bytes. @param text bytes that are not UTF-8 are encoded
-  /// as bytes.
-  void encode(std::string_view text, std::vector<std::int32_t>& tokens);
-
- private:
-  struct Known {
-    std::uint32_t begin, count;  ///< in known_tokens_
-  };
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
-  };
-
-  /// Merges the pieces of word_ until no pair has a merge.
-  void merge_short();
-  void merge_long();
-
-  const BytePairs& pairs_;
-  std::unordered_map<std::string, Known, Hash, std::equal_to<>> known_;
-  std::vector<std::int32_t> known_tokens_;
-  std::vector<std::int32_t> word_;
 };
 
 /// Returns merges for a vocabulary of `size` tokens: again and again the pair that occurs most often in the words, of

@@ -2,8 +2,8 @@
 #include "data/text/tokenize.h"
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -140,14 +140,17 @@ void check_utf8(Piece& piece, const Section& section, InvalidUtf8 rule) {
 }
 
 /// Returns what a job is recognized by.
-std::string fingerprint(const TokenizeJob& job, const std::vector<Section>& sections, const BytePairs& pairs) {
+std::string fingerprint(const TokenizeJob& job, const std::vector<Section>& sections, const Tokenizer& tokenizer) {
   std::string text = fmt::format("{} {}", job.shard_tokens, static_cast<int>(job.invalid));
   for (const auto& section : sections) {
     const auto time = std::filesystem::last_write_time(section.path).time_since_epoch().count();
     text += fmt::format("\n{} {} {} {} {}", std::filesystem::absolute(section.path).string(), section.begin,
                         section.end, section.validates, time);
   }
-  for (const auto& [left, right] : pairs.merges()) text += fmt::format("\n{} {}", left, right);
+  for (std::int32_t token = 0; token < tokenizer.end_of_text(); ++token) {
+    text += '\n';
+    text += tokenizer.bytes(token);
+  }
   return hash_text(hash_bytes(std::as_bytes(std::span(text))));
 }
 
@@ -224,24 +227,25 @@ std::uint64_t bytes_before(const std::vector<Section>& sections, const Place& pl
 
 }  // namespace
 
-TokenizeResult tokenize(const TokenizeJob& job, const BytePairs& pairs,
+TokenizeResult tokenize(const TokenizeJob& job, const Tokenizer& tokenizer,
                         const std::function<void(std::uint64_t, std::uint64_t)>& report) {
   const std::vector<Section> sections = sections_of(job);
-  Output output(job, fingerprint(job, sections, pairs));
+  Output output(job, fingerprint(job, sections, tokenizer));
   const Place end{sections.size(), 0};
   TokenizeResult result{.bytes = bytes_before(sections, end)};
   Place place = output.is_done() ? end : output.place();
   result.resumed_bytes = bytes_before(sections, place);
   WorkerPool pool(job.threads);
-  std::vector<BytePairEncoder> encoders(job.threads, BytePairEncoder(pairs));
+  std::vector<std::unique_ptr<TextEncoder>> encoders;
+  for (std::size_t i = 0; i < job.threads; ++i) encoders.push_back(tokenizer.encoder());
   std::vector<std::vector<std::int32_t>> tokens(job.threads);
   while (place.section < sections.size()) {
     std::vector<Piece> pieces = next_pieces(sections, place, job.threads, /*one_split=*/true);
     pool.run(pieces.size(), [&](std::size_t item, std::size_t thread) {
       check_utf8(pieces[item], sections[pieces[item].place.section], job.invalid);
       tokens[item].clear();
-      encoders[thread].encode(pieces[item].text, tokens[item]);
-      if (pieces[item].ends_section) tokens[item].push_back(pairs.end_of_text());
+      encoders[thread]->encode(pieces[item].text, tokens[item]);
+      if (pieces[item].ends_section) tokens[item].push_back(tokenizer.end_of_text());
     });
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const Place next = i + 1 < pieces.size() ? pieces[i + 1].place : place;
@@ -250,30 +254,55 @@ TokenizeResult tokenize(const TokenizeJob& job, const BytePairs& pairs,
     report(bytes_before(sections, place), result.bytes);
   }
   if (!output.is_done()) {
-    pairs.write(job.output);
-    output.finish(end, pairs.size());
+    tokenizer.write(job.output);
+    output.finish(end, tokenizer.size());
   }
   result.train_tokens = output.tokens("train");
   result.validation_tokens = output.tokens("validation");
   return result;
 }
 
+namespace {
+
+/// Calls take(text) with every piece of some sections.
+template <class Take>
+void for_each_piece(const TokenizeJob& job, const std::vector<Section>& sections,
+                    const std::function<void(std::uint64_t, std::uint64_t)>& report, Take take) {
+  const std::uint64_t total = bytes_before(sections, {sections.size(), 0});
+  for (Place place; place.section < sections.size(); report(bytes_before(sections, place), total)) {
+    for (Piece& piece : next_pieces(sections, place, 1, /*one_split=*/true)) {
+      check_utf8(piece, sections[piece.place.section], job.invalid);
+      take(piece.text);
+    }
+  }
+}
+
+}  // namespace
+
+Characters find_characters(const TokenizeJob& job, const std::function<void(std::uint64_t, std::uint64_t)>& report) {
+  std::set<std::string, std::less<>> found;
+  for_each_piece(job, sections_of(job), report, [&](std::string_view text) {
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t length = std::max<std::size_t>(utf8_length(text, at), 1);
+      if (const auto character = text.substr(at, length); !found.contains(character)) found.emplace(character);
+      at += length;
+    }
+  });
+  return Characters({found.begin(), found.end()});
+}
+
 BytePairs train_byte_pairs(const TokenizeJob& job, std::size_t size,
                            const std::function<void(std::uint64_t, std::uint64_t)>& report) {
   std::vector<Section> sections = sections_of(job);
   std::erase_if(sections, [](const Section& section) { return section.validates; });
-  const std::uint64_t total = bytes_before(sections, {sections.size(), 0});
   std::unordered_map<std::string, std::uint64_t> words;
-  for (Place place; place.section < sections.size(); report(bytes_before(sections, place), total)) {
-    for (Piece& piece : next_pieces(sections, place, 1, /*one_split=*/true)) {
-      check_utf8(piece, sections[piece.place.section], job.invalid);
-      for (std::size_t begin = 0; begin < piece.text.size();) {
-        const std::size_t word = word_end(piece.text, begin);
-        ++words[piece.text.substr(begin, word - begin)];
-        begin = word;
-      }
+  for_each_piece(job, sections, report, [&](std::string_view text) {
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = word_end(text, begin);
+      ++words[std::string(text.substr(begin, end - begin))];
+      begin = end;
     }
-  }
+  });
   return BytePairs(train_merges(words, size));
 }
 

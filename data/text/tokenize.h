@@ -34,8 +34,12 @@ struct TokenizeResult {
 /// The shards do not depend on the number of threads, or on stops. A second call with the same job does nothing.
 /// @param report is told the bytes done, after every piece.  @throws ConfigError if a text is missing, or the folder
 /// has the shards of another job; DataError naming file and byte of what is not UTF-8; SystemError.
-TokenizeResult tokenize(const TokenizeJob& job, const BytePairs& pairs,
+TokenizeResult tokenize(const TokenizeJob& job, const Tokenizer& tokenizer,
                         const std::function<void(std::uint64_t bytes, std::uint64_t of)>& report);
+
+/// Returns the vocabulary of the characters of all of job.texts and job.validation. @throws as tokenize.
+Characters find_characters(const TokenizeJob& job,
+                           const std::function<void(std::uint64_t bytes, std::uint64_t of)>& report);
 
 /// Returns the merges for a vocabulary of `size` tokens, counted over all of job.texts that is not held out.
 /// @throws as tokenize.

@@ -35,7 +35,7 @@ std::vector<std::string> words(const std::string& text) {
 
 std::vector<std::int32_t> tokens_of(const BytePairs& pairs, const std::string& text) {
   std::vector<std::int32_t> tokens;
-  BytePairEncoder(pairs).encode(text, tokens);
+  pairs.encoder()->encode(text, tokens);
   return tokens;
 }
 

@@ -33,7 +33,7 @@ Tokens counting(std::size_t size, std::uint16_t from = 0) {
 }
 
 /// Returns all tokens of one split, as bytes, with '|' for the ends of texts.
-std::string text_of(const std::filesystem::path& folder, const std::string& prefix, const BytePairs& pairs) {
+std::string text_of(const std::filesystem::path& folder, const std::string& prefix, const Tokenizer& pairs) {
   std::string text;
   for (int shard = 0;; ++shard) {
     const std::filesystem::path path = folder / (prefix + "_00000" + std::to_string(shard) + ".bin");
@@ -45,7 +45,7 @@ std::string text_of(const std::filesystem::path& folder, const std::string& pref
   }
 }
 
-TokenizeResult run(const TokenizeJob& job, const BytePairs& pairs = kBytePairs) {
+TokenizeResult run(const TokenizeJob& job, const Tokenizer& pairs = kBytePairs) {
   return tokenize(job, pairs, [](std::uint64_t done, std::uint64_t of) { CHECK(done <= of); });
 }
 
@@ -172,6 +172,30 @@ TEST_SUITE("data") {
     CHECK(text_of(job.output, "train", kBytePairs) == "fine \xFF!|");
     job.texts.push_back(folder / "none.txt");
     CHECK(contains(error_of<ConfigError>([&] { run(job); }), "none.txt"));
+  }
+
+  TEST_CASE("a vocabulary of characters is those of the texts, in the order of their code points") {
+    const TemporaryFolder folder;
+    write(folder / "a.txt",
+          "b\xC3\xA9"
+          "b\n");
+    write(folder / "v.txt", "a");
+    TokenizeJob job{.texts = {folder / "a.txt"}, .validation = {folder / "v.txt"}, .output = folder / "out"};
+    const Characters characters = find_characters(job, [](auto, auto) {});
+    CHECK(characters.size() == 5);  // line feed, a, b, e with an accent, and the end
+    run(job, characters);
+    const TokenShard shard(job.output / "train_000000.bin");
+    CHECK(Tokens(shard.tokens().begin(), shard.tokens().end()) == Tokens{2, 3, 2, 0, 4});
+    const std::unique_ptr<Tokenizer> read = read_tokenizer(job.output);
+    CHECK(read->decode(std::vector<std::int32_t>{2, 3, 2, 0, 4}) ==
+          "b\xC3\xA9"
+          "b\n");
+    std::vector<std::int32_t> tokens;
+    CHECK(contains(error_of<DataError>([&] { read->encoder()->encode("abc", tokens); }), "no character 'c'"));
+    for (const char* wrong : {"[\"b\", \"a\"]", "[\"a\", \"a\"]", "[\"ab\"]", "[\"\"]", "[1]", "{}", "[\"a\""}) {
+      write(job.output / "characters.json", wrong);
+      CHECK(contains(error_of<DataError>([&] { read_tokenizer(job.output); }), "characters.json should be a list"));
+    }
   }
 
   TEST_CASE("a call that was stopped goes on, with the shards of one that was not, for any number of threads") {

@@ -154,7 +154,7 @@ void read_byte_pairs(Bytes bytes) {
   }
   const data::BytePairs pairs(data::train_merges(words, 300));
   std::vector<std::int32_t> tokens;
-  data::BytePairEncoder(pairs).encode(text, tokens);
+  pairs.encoder()->encode(text, tokens);
   require(pairs.decode(tokens) == text);
   const std::string replaced = data::with_replacements(text);
   for (std::size_t at = 0; at < replaced.size();) {
