@@ -30,17 +30,8 @@ class Attention final : public Layer {
   }
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     const Shape& output = context.output;
-    const std::shared_ptr kernel = kernels::make_attention_plan(
+    return kernels::make_attention_plan(
         context.device, {output[0], output[1], output[2], heads_, causal_, context.mode == Mode::kTrain, context.type});
-    return layer_plan(
-        [=](const ForwardPass& pass) {
-          kernel->forward({pass.inputs[0], pass.lengths, pass.output, pass.saved, pass.scratch});
-        },
-        [=](const BackwardPass& pass) {
-          kernel->backward({pass.inputs[0], pass.lengths, pass.output_gradients[0], pass.input_gradients[0], pass.saved,
-                            pass.scratch, pass.output});
-        },
-        kernel->memory(), kernel->describe());
   }
 
  private:

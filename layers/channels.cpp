@@ -100,18 +100,9 @@ class LocalResponse final : public Layer {
 
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     const Shape& input = context.inputs[0];
-    const std::shared_ptr kernel = kernels::make_local_response_plan(
+    return kernels::make_local_response_plan(
         context.device, {input[0], input[1], input[2], input[3], settings_.size, settings_.alpha, settings_.beta,
                          settings_.k, context.mode == Mode::kTrain});
-    return layer_plan(
-        [=](const ForwardPass& pass) {
-          kernel->forward({pass.inputs[0], pass.output, pass.saved, pass.scratch});
-        },
-        [=](const BackwardPass& pass) {
-          kernel->backward(
-              {pass.inputs[0], pass.output_gradients[0], pass.input_gradients[0], pass.saved, pass.scratch});
-        },
-        kernel->memory());
   }
 
  private:

@@ -28,12 +28,7 @@ class ActivationLayer final : public Layer {
   }
   Shape output_shape(std::span<const Shape> inputs) const override { return first_input(kind(), inputs, 1); }
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
-    const std::shared_ptr kernel = kernels::make_activation_plan(context.device, activation_, context.output.size());
-    return layer_plan([=](const ForwardPass& pass) { kernel->forward(pass.inputs[0], pass.output); },
-                      [=, reads_input = reads_input()](const BackwardPass& pass) {
-                        kernel->backward(reads_input ? pass.inputs[0] : pass.output, pass.output_gradients[0],
-                                         pass.input_gradients[0]);
-                      });
+    return kernels::make_activation_plan(context.device, activation_, context.output.size());
   }
 
  private:

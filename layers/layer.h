@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,48 +53,12 @@ struct StateSpec {
   OnResize on_resize = OnResize::kRefuse;
 };
 
-/// The arguments of one forward pass. Views stay where they are from step to step. Inputs and output are of the plan's
-/// type of element (PlanContext::type), but for inputs of a layer that takes tokens; all else is float32.
-struct ForwardPass {
-  std::span<const kernels::TypedView<const float>> inputs;
-  std::span<const View<const float>> parameters;  ///< in the order of Layer::parameters()
-  std::span<const View<float>> statistics;        ///< in the order of Layer::statistics()
-  std::span<const View<float>> states;    ///< in the order of Layer::states(), [batch, size]; forward updates them
-  std::span<const std::int32_t> lengths;  ///< [batch], valid time steps of the output; empty: all are
-  kernels::TypedView<float> output;
-  View<float> saved;
-  View<float> scratch;
-  View<const std::uint64_t> stream;  ///< key of this layer's random stream in this step; the same in the backward pass
-};
-
-/// The arguments of one backward pass.
-struct BackwardPass {
-  std::span<const kernels::TypedView<const float>> inputs;  ///< valid if LayerTraits::backward_reads_inputs
-  kernels::TypedView<const float> output;                   ///< valid if LayerTraits::backward_reads_output
-  std::span<const View<const float>> parameters;
-  std::span<const kernels::TypedView<const float>>
-      output_gradients;                                        ///< one, or two if LayerTraits::sums_output_gradients
-  std::span<const kernels::TypedView<float>> input_gradients;  ///< overwritten; an empty view is not computed
-  std::span<const View<float>> parameter_gradients;            ///< overwritten
-  std::span<const std::int32_t> lengths;                       ///< as in the forward pass
-  View<const float> saved;
-  View<float> scratch;
-  View<const std::uint64_t> stream;
-};
-
-/// A layer's operation for one batch size and mode. It allocates in its constructor only. The work that a pass without
-/// lengths gives to a GPU is the same every time, so that it can be recorded: it depends on nothing but the views of
-/// the pass, and does not wait.
-class LayerPlan {
- public:
-  virtual ~LayerPlan() = default;
-  virtual kernels::PlanMemory memory() const { return {}; }
-  /// Describes the passes, where the device's library offers several algorithms; else nothing.
-  virtual std::vector<kernels::PassDescription> describe() const { return {}; }
-  virtual void forward(const ForwardPass& pass) = 0;
-  /// Runs backward after a forward pass of a plan made for Mode::kTrain.
-  virtual void backward(const BackwardPass& pass) = 0;
-};
+/// The operation of a layer for one batch size and mode, and the arguments of its passes. Parameters, statistics and
+/// states are in the order in which the layer declares them. BackwardPass has inputs if
+/// LayerTraits::backward_reads_inputs, and the output if backward_reads_output.
+using LayerPlan = kernels::Plan;
+using kernels::BackwardPass;
+using kernels::ForwardPass;
 
 /// The algorithms of a layer of a network.
 struct LayerDescription {
@@ -101,31 +66,19 @@ struct LayerDescription {
   std::vector<kernels::PassDescription> passes;
 };
 
-/// A plan of two functions of a pass. What both need lives as long as they do: they hold it by value, or share it.
-template <class Forward, class Backward>
-std::unique_ptr<LayerPlan> layer_plan(Forward forward, Backward backward, const kernels::PlanMemory& memory = {},
-                                      std::vector<kernels::PassDescription> descriptions = {}) {
-  class Plan final : public LayerPlan {
-   public:
-    Plan(Forward forward, Backward backward, const kernels::PlanMemory& memory,
-         std::vector<kernels::PassDescription> descriptions)
-        : forward_(std::move(forward)),
-          backward_(std::move(backward)),
-          memory_(memory),
-          descriptions_(std::move(descriptions)) {}
-
-    kernels::PlanMemory memory() const override { return memory_; }
-    std::vector<kernels::PassDescription> describe() const override { return descriptions_; }
-    void forward(const ForwardPass& pass) override { forward_(pass); }
-    void backward(const BackwardPass& pass) override { backward_(pass); }
-
-   private:
-    Forward forward_;
-    Backward backward_;
-    kernels::PlanMemory memory_;
-    std::vector<kernels::PassDescription> descriptions_;
+/// Makes a plan of two functions of a pass, which needs no memory.
+inline std::unique_ptr<LayerPlan> layer_plan(std::function<void(const ForwardPass&)> forward,
+                                             std::function<void(const BackwardPass&)> backward) {
+  struct Functions final : LayerPlan {
+    void forward(const ForwardPass& pass) override { run_forward(pass); }
+    void backward(const BackwardPass& pass) override { run_backward(pass); }
+    std::function<void(const ForwardPass&)> run_forward;
+    std::function<void(const BackwardPass&)> run_backward;
   };
-  return std::make_unique<Plan>(std::move(forward), std::move(backward), memory, std::move(descriptions));
+  auto plan = std::make_unique<Functions>();
+  plan->run_forward = std::move(forward);
+  plan->run_backward = std::move(backward);
+  return plan;
 }
 
 /// The properties of a layer that the memory planner uses.

@@ -55,25 +55,9 @@ class BatchNorm final : public Layer {
 
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     const auto channels = static_cast<std::size_t>(channels_of(context.output));
-    const std::shared_ptr kernel = kernels::make_batch_norm_plan(
+    return kernels::make_batch_norm_plan(
         context.device, {context.output.size() / channels, channels, settings_.relu, settings_.residual,
-                         settings_.epsilon, settings_.momentum, context.type});
-    return layer_plan(
-        [=, mode = context.mode, residual = settings_.residual](const ForwardPass& pass) {
-          const kernels::BatchNormForward arguments{
-              pass.inputs[0],     residual ? pass.inputs[1] : kernels::TypedView<const float>(),
-              pass.parameters[0], pass.parameters[1],
-              pass.statistics[0], pass.statistics[1],
-              pass.output,        pass.saved,
-              pass.scratch};
-          mode == Mode::kTrain ? kernel->forward_train(arguments) : kernel->forward_evaluate(arguments);
-        },
-        [=, residual = settings_.residual](const BackwardPass& pass) {
-          kernel->backward({pass.inputs[0], pass.output, pass.parameters[0], pass.parameters[1], pass.output_gradients,
-                            pass.input_gradients[0], residual ? pass.input_gradients[1] : kernels::TypedView<float>(),
-                            pass.parameter_gradients[0], pass.parameter_gradients[1], pass.saved, pass.scratch});
-        },
-        kernel->memory());
+                         settings_.epsilon, settings_.momentum, context.mode == Mode::kTrain, context.type});
   }
 
  private:
@@ -96,27 +80,10 @@ class LayerNorm final : public Layer {
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     const std::int64_t features = channels_of(context.output);
     const auto size = static_cast<std::int64_t>(context.output.size());
-    const std::shared_ptr kernel = kernels::make_layer_norm_plan(
-        context.device, {.rows = size / features, .columns = features, .training = context.mode == Mode::kTrain});
-    // The kernel always writes the input's gradient: if nobody wants it, it goes to scratch memory.
-    kernels::PlanMemory memory = kernel->memory();
-    const std::size_t own = kernels::aligned_floats(memory.backward_scratch);
-    const std::size_t unwanted = context.input_gradients[0] ? 0 : context.output.size();
-    memory.backward_scratch = own + kernels::floats_of(context.type, unwanted);
-    return layer_plan(
-        [=](const ForwardPass& pass) {
-          kernel->forward(
-              {pass.inputs[0], pass.parameters[0], pass.parameters[1], pass.output, pass.saved, pass.scratch});
-        },
-        [=](const BackwardPass& pass) {
-          const kernels::TypedView<float> spare(pass.scratch.data() + own, unwanted, pass.inputs[0].type(),
-                                                pass.scratch.device());
-          const auto input_gradient = pass.input_gradients[0].empty() ? spare : pass.input_gradients[0];
-          kernel->backward({pass.inputs[0], pass.parameters[0], pass.parameters[1], pass.output_gradients[0],
-                            input_gradient, pass.parameter_gradients[0], pass.parameter_gradients[1], pass.saved,
-                            pass.scratch.subview(0, own)});
-        },
-        memory);
+    return kernels::make_layer_norm_plan(context.device, {.rows = size / features,
+                                                          .columns = features,
+                                                          .training = context.mode == Mode::kTrain,
+                                                          .input_gradient = context.input_gradients[0]});
   }
 };
 

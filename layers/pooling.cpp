@@ -38,15 +38,8 @@ class Pooling final : public Layer {
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     const Shape& input = context.inputs[0];
     const auto [vertical, horizontal] = windows(input);
-    const std::shared_ptr kernel = kernels::make_pooling_plan(
-        context.device,
-        {pooling_, input[0], input[1], input[2], input[3], vertical, horizontal, context.mode == Mode::kTrain});
-    return layer_plan(
-        [=](const ForwardPass& pass) { kernel->forward(pass.inputs[0], pass.output, pass.saved, pass.scratch); },
-        [=](const BackwardPass& pass) {
-          kernel->backward(pass.output_gradients[0], pass.input_gradients[0], pass.saved, pass.scratch);
-        },
-        kernel->memory());
+    return kernels::make_pooling_plan(context.device, {pooling_, input[0], input[1], input[2], input[3], vertical,
+                                                       horizontal, context.mode == Mode::kTrain});
   }
 
  private:

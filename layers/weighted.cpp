@@ -42,11 +42,6 @@ Initializer weight_initializer(const WeightedParameters& parameters) {
   throw Error("unknown weight initialization");
 }
 
-template <class T>
-View<T> bias_of(std::span<const View<T>> parameters) {
-  return parameters.size() > 1 ? parameters[1] : View<T>();
-}
-
 std::vector<ParameterSpec> weighted_parameters(const WeightedParameters& parameters) {
   std::vector<ParameterSpec> specs{
       {"weight", parameters.weight, ParameterRole::kWeight, weight_initializer(parameters), parameters.spans_features}};
@@ -57,21 +52,6 @@ std::vector<ParameterSpec> weighted_parameters(const WeightedParameters& paramet
                      parameters.bias_init == BiasInit::kZero ? Initializer::constant(0)
                                                              : Initializer::fan_in_uniform(parameters.fan_in)});
   return specs;
-}
-
-/// Makes a plan whose backward pass reads the input.
-std::unique_ptr<LayerPlan> weighted_layer_plan(std::unique_ptr<kernels::WeightedPlan> plan) {
-  const std::shared_ptr kernel = std::move(plan);
-  return layer_plan(
-      [=](const ForwardPass& pass) {
-        kernel->forward(
-            {pass.inputs[0], pass.parameters[0], bias_of(pass.parameters), pass.output, pass.saved, pass.scratch});
-      },
-      [=](const BackwardPass& pass) {
-        kernel->backward({pass.inputs[0], pass.parameters[0], pass.output_gradients[0], pass.input_gradients[0],
-                          pass.parameter_gradients[0], bias_of(pass.parameter_gradients), pass.saved, pass.scratch});
-      },
-      kernel->memory(), kernel->describe());
 }
 
 class Linear final : public Layer {
@@ -105,10 +85,10 @@ class Linear final : public Layer {
   }
 
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
-    return weighted_layer_plan(kernels::make_linear_plan(
+    return kernels::make_linear_plan(
         context.device,
         {static_cast<std::int64_t>(context.output.size()) / settings_.outputs, features_of(context.inputs[0]),
-         settings_.outputs, settings_.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type}));
+         settings_.outputs, settings_.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type});
   }
 
  private:
@@ -170,10 +150,10 @@ class Convolution final : public Layer {
 
   std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
     const Shape& input = context.inputs[0];
-    return weighted_layer_plan(kernels::make_convolution_plan(
+    return kernels::make_convolution_plan(
         context.device,
         {input[0], input[1], input[2], input[3], settings_.outputs, settings_.vertical, settings_.horizontal,
-         settings_.groups, settings_.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type}));
+         settings_.groups, settings_.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type});
   }
 
  private:

@@ -18,9 +18,10 @@ constexpr Algorithms kAlgorithms[] = {{algorithm::eltwise_relu, algorithm::eltwi
                                       {algorithm::eltwise_logistic, algorithm::eltwise_logistic_use_dst_for_bwd},
                                       {algorithm::eltwise_gelu_erf, algorithm::eltwise_gelu_erf}};
 
-class OneDnnActivation final : public ActivationPlan {
+class OneDnnActivation final : public Plan {
  public:
-  OneDnnActivation(Activation activation, std::size_t size) {
+  OneDnnActivation(Activation activation, std::size_t size)
+      : reads_input_(activation_backward_reads_input(activation)) {
     const memory::desc data({static_cast<memory::dim>(size)}, memory::data_type::f32, memory::format_tag::x);
     const Algorithms algorithms = kAlgorithms[static_cast<std::size_t>(activation)];
     const float lower = 0, upper = activation == Activation::kClippedRelu ? kReluClip : 0;  // of clipping only
@@ -31,25 +32,23 @@ class OneDnnActivation final : public ActivationPlan {
                                                onednn::engine());
     const eltwise_backward::primitive_desc backward({algorithms.backward, data, data, lower, upper}, onednn::engine(),
                                                     hint);
-    const int value = activation_backward_reads_input(activation) ? DNNL_ARG_SRC : DNNL_ARG_DST;
     forward_ = {forward, {DNNL_ARG_SRC, DNNL_ARG_DST}};
-    backward_ = {backward, {value, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC}};
+    backward_ = {backward, {reads_input_ ? DNNL_ARG_SRC : DNNL_ARG_DST, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC}};
   }
 
-  void forward(TypedView<const float> input, TypedView<float> output) override {
-    forward_.run({input.data(), output.data()});
-  }
-  void backward(TypedView<const float> value, TypedView<const float> output_gradient,
-                TypedView<float> input_gradient) override {
-    backward_.run({value.data(), output_gradient.data(), input_gradient.data()});
+  void forward(const ForwardPass& pass) override { forward_.run({pass.inputs[0].data(), pass.output.data()}); }
+  void backward(const BackwardPass& pass) override {
+    const TypedView<const float> value = reads_input_ ? pass.inputs[0] : pass.output;
+    backward_.run({value.data(), pass.output_gradients[0].data(), pass.input_gradients[0].data()});
   }
 
  private:
+  bool reads_input_;
   onednn::Execution forward_;
   onednn::Execution backward_;
 };
 
-std::unique_ptr<ActivationPlan> make_cpu(const Device&, Activation activation, std::size_t size) {
+std::unique_ptr<Plan> make_cpu(const Device&, Activation activation, std::size_t size) {
   return onednn::make_plan<OneDnnActivation>(fmt::format("activation of {} elements", size), activation, size);
 }
 

@@ -6,9 +6,7 @@
 #include <memory>
 
 #include "core/device.h"
-#include "core/view.h"
-#include "kernels/operation.h"
-#include "kernels/typed_view.h"
+#include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
 
@@ -22,19 +20,9 @@ constexpr bool activation_backward_reads_input(Activation activation) {
   return activation == Activation::kGelu;
 }
 
-class ActivationPlan {
- public:
-  virtual ~ActivationPlan() = default;
-  /// Computes the output. `output` may be `input`.
-  virtual void forward(TypedView<const float> input, TypedView<float> output) = 0;
-  /// Computes the input's gradient. `value` is forward's output, or its input (activation_backward_reads_input).
-  /// `input_gradient` may be `output_gradient`.
-  virtual void backward(TypedView<const float> value, TypedView<const float> output_gradient,
-                        TypedView<float> input_gradient) = 0;
-};
-
-/// Makes a plan for `size` elements. @throws DeviceError if there is no row for the device.
-extern Operation<std::unique_ptr<ActivationPlan>(const Device& device, Activation activation, std::size_t size)>
+/// Makes a plan for `size` elements, whose input gradient may be the output gradient. @throws DeviceError if there is
+/// no row for the device.
+extern Operation<std::unique_ptr<Plan>(const Device& device, Activation activation, std::size_t size)>
     make_activation_plan;
 
 }  // namespace dragonn::kernels

@@ -33,9 +33,9 @@ struct Product {
 /// Attention by blocks of rows: one block of the weights at a time exists, in scratch memory. Backward computes it
 /// again. The samples' heads are shared out among the threads; none depends on how many there are.
 /// Source: Rabe and Staats, arXiv:2112.05682.
-class BlockedAttention final : public AttentionPlan {
+class BlockedAttention final : public Plan {
  public:
-  explicit BlockedAttention(const AttentionSpec& spec)
+  BlockedAttention(const Device&, const AttentionSpec& spec)
       : spec_(spec),
         depth_(spec.width / spec.heads),
         threads_(static_cast<int>(std::min<std::int64_t>(omp_get_max_threads(), spec.batch * spec.heads))) {}
@@ -45,11 +45,11 @@ class BlockedAttention final : public AttentionPlan {
     return {0, blocks, spec_.training ? 2 * blocks : 0};
   }
 
-  void forward(const AttentionForward& arguments) override {
-    const float* input = arguments.input.data();
-    float* output = arguments.output.data();
-    for_each_head(arguments.lengths, [&](const Head& head) {
-      const Matrix<float> weights{arguments.scratch.data() + head.slot * block_floats(), spec_.steps};
+  void forward(const ForwardPass& pass) override {
+    const float* input = pass.inputs[0].data();
+    float* output = pass.output.data();
+    for_each_head(pass.lengths, [&](const Head& head) {
+      const Matrix<float> weights{pass.scratch.data() + head.slot * block_floats(), spec_.steps};
       const Matrix<float> result{output + head.output, spec_.width};
       for_each_block(head, [&](const Block& block) {
         compute_weights(head, block, input, weights);
@@ -59,14 +59,14 @@ class BlockedAttention final : public AttentionPlan {
     });
   }
 
-  void backward(const AttentionBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
-    const float* input = arguments.input.data();
-    for_each_head(arguments.lengths, [&](const Head& head) {
-      float* scratch = arguments.scratch.data() + 2 * head.slot * block_floats();
+    const float* input = pass.inputs[0].data();
+    for_each_head(pass.lengths, [&](const Head& head) {
+      float* scratch = pass.scratch.data() + 2 * head.slot * block_floats();
       const Matrix<float> weights{scratch, spec_.steps}, scores{scratch + block_floats(), spec_.steps};
-      const Factor output_gradient{arguments.output_gradient.data() + head.output, spec_.width};
-      float* gradient = arguments.input_gradient.data() + head.input;
+      const Factor output_gradient{pass.output_gradients[0].data() + head.output, spec_.width};
+      float* gradient = pass.input_gradients[0].data() + head.input;
       const Matrix<float> queries_gradient{gradient, 3 * spec_.width};
       const Matrix<float> keys_gradient{gradient + spec_.width, 3 * spec_.width};
       const Matrix<float> values_gradient{gradient + 2 * spec_.width, 3 * spec_.width};
@@ -185,12 +185,9 @@ class BlockedAttention final : public AttentionPlan {
   std::atomic<bool> failed_ = false;  // errors must not leave a thread
 };
 
-std::unique_ptr<AttentionPlan> make_cpu(const Device&, const AttentionSpec& spec) {
-  return std::make_unique<BlockedAttention>(spec);
-}
-
 }  // namespace
 
-constinit decltype(make_attention_plan) make_attention_plan("attention", make_cpu);
+constinit decltype(make_attention_plan) make_attention_plan("attention",
+                                                            construct_plan<BlockedAttention, Plan, AttentionSpec>);
 
 }  // namespace dragonn::kernels

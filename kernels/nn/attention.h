@@ -3,13 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <span>
 
-#include "core/device.h"
-#include "core/view.h"
 #include "kernels/nn/plan.h"
-#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -23,36 +18,15 @@ struct AttentionSpec {
   ElementType type = ElementType::kFloat32;  ///< of input and output, and of the weights that are saved
 };
 
-struct AttentionForward {
-  TypedView<const float> input;
-  std::span<const std::int32_t> lengths;  ///< [batch], valid steps; empty: all are
-  TypedView<float> output;
-  View<float> saved;
-  View<float> scratch;
-};
-
-struct AttentionBackward {
-  TypedView<const float> input;
-  std::span<const std::int32_t> lengths;
-  TypedView<const float> output_gradient;
-  TypedView<float> input_gradient;  ///< overwritten
-  View<const float> saved;
-  View<float> scratch;
-  TypedView<const float> output = {};  ///< forward's; may be empty on the CPU, which does not read it
-};
-
 /// The algorithms of attention that a GPU's plan describes: by kernels that keep no attention weights, or by products
 /// with weights in memory.
 inline constexpr const char* kFusedAttention = "fused";
 inline constexpr const char* kPlainAttention = "weights in memory";
 
-/// Attention for one shape. Steps behind a sample's length are not seen, and give zeros. The CPU has a block of the
+/// Makes the plan of attention. Steps behind a sample's length are not seen, and give zeros. The CPU has a block of the
 /// attention weights at a time, 64 x steps floats a thread, and computes them again in backward; a GPU keeps all of
 /// them, [batch, heads, steps, steps], unless in bf16 cuDNN's fused attention does the passes whose steps are all
 /// valid. Source: Vaswani et al., arXiv:1706.03762, section 3.2.
-using AttentionPlan = Plan<AttentionForward, AttentionBackward>;
-
-/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-extern PlanFactory<AttentionPlan, AttentionSpec> make_attention_plan;
+extern PlanFactory<AttentionSpec> make_attention_plan;
 
 }  // namespace dragonn::kernels

@@ -14,9 +14,9 @@ namespace {
 /// once.
 constexpr std::size_t kPieceFloats = 8192;
 
-class CpuBatchNorm final : public BatchNormPlan {
+class CpuBatchNorm final : public Plan {
  public:
-  explicit CpuBatchNorm(const BatchNormSpec& spec)
+  CpuBatchNorm(const Device&, const BatchNormSpec& spec)
       : spec_(spec), pieces_(spec.rows, std::max<std::size_t>(1, kPieceFloats / spec.channels)) {}
 
   PlanMemory memory() const override {
@@ -25,41 +25,24 @@ class CpuBatchNorm final : public BatchNormPlan {
     return {2 * channels, partial + channels, partial + 3 * channels};
   }
 
-  void forward_train(const BatchNormForward& arguments) override {
-    Partials partials(*this, arguments.scratch);
-    detail::for_each_chunk(pieces_, [&](std::size_t piece) {
-      detail::batch_norm_moments(
-          {at(arguments.input, piece), rows(piece), spec_.channels, partials.first(piece), partials.second(piece)});
-    });
-    combine_moments(partials, arguments);
-    const Saved saved(*this, arguments.saved);
-    float* factor = partials.end();
-    for (std::size_t c = 0; c < spec_.channels; ++c) factor[c] = arguments.scale.data()[c] * saved.inverse_deviation[c];
-    normalize(arguments, saved.mean, factor);
-  }
+  void forward(const ForwardPass& pass) override { spec_.training ? forward_train(pass) : forward_evaluate(pass); }
 
-  void forward_evaluate(const BatchNormForward& arguments) override {
-    float* factor = arguments.scratch.data();
-    for (std::size_t c = 0; c < spec_.channels; ++c)
-      factor[c] = arguments.scale.data()[c] * inverse_deviation(arguments.running_variance.data()[c]);
-    normalize(arguments, arguments.running_mean.data(), factor);
-  }
-
-  void backward(const BatchNormBackward& arguments) override {
-    const Saved saved(*this, arguments.saved);
-    Partials partials(*this, arguments.scratch);
+  void backward(const BackwardPass& pass) override {
+    const Saved saved(*this, pass.saved);
+    Partials partials(*this, pass.scratch);
     float* factor = partials.end();
     float* slope = factor + aligned_floats(spec_.channels);
     float* offset = slope + aligned_floats(spec_.channels);
-    for (std::size_t c = 0; c < spec_.channels; ++c) factor[c] = arguments.scale.data()[c] * saved.inverse_deviation[c];
+    for (std::size_t c = 0; c < spec_.channels; ++c)
+      factor[c] = pass.parameters[0].data()[c] * saved.inverse_deviation[c];
 
-    detail::BackwardPiece whole = describe(arguments, saved.mean, factor);
-    float* masked = arguments.residual_gradient.data();
+    detail::BackwardPiece whole = describe(pass, saved.mean, factor);
+    float* masked = spec_.residual ? pass.input_gradients[1].data() : nullptr;
     detail::for_each_chunk(pieces_, [&](std::size_t piece) {
       detail::batch_norm_reduce(part(whole, piece), partials.first(piece), partials.second(piece),
                                 masked == nullptr ? nullptr : masked + start(piece));
     });
-    combine_gradients(partials, arguments, saved, factor, slope, offset);
+    combine_gradients(partials, pass, saved, factor, slope, offset);
     if (masked != nullptr) {
       // The first sweep stored the gradient behind the ReLU: nothing is left to add or to mask.
       whole.output_gradient = masked;
@@ -68,11 +51,32 @@ class CpuBatchNorm final : public BatchNormPlan {
     }
     detail::for_each_chunk(pieces_, [&](std::size_t piece) {
       detail::batch_norm_input_gradient(part(whole, piece), slope, offset,
-                                        arguments.input_gradient.data() + start(piece));
+                                        pass.input_gradients[0].data() + start(piece));
     });
   }
 
  private:
+  void forward_train(const ForwardPass& pass) {
+    Partials partials(*this, pass.scratch);
+    detail::for_each_chunk(pieces_, [&](std::size_t piece) {
+      detail::batch_norm_moments(
+          {at(pass.inputs[0], piece), rows(piece), spec_.channels, partials.first(piece), partials.second(piece)});
+    });
+    combine_moments(partials, pass);
+    const Saved saved(*this, pass.saved);
+    float* factor = partials.end();
+    for (std::size_t c = 0; c < spec_.channels; ++c)
+      factor[c] = pass.parameters[0].data()[c] * saved.inverse_deviation[c];
+    normalize(pass, saved.mean, factor);
+  }
+
+  void forward_evaluate(const ForwardPass& pass) {
+    float* factor = pass.scratch.data();
+    for (std::size_t c = 0; c < spec_.channels; ++c)
+      factor[c] = pass.parameters[0].data()[c] * inverse_deviation(pass.statistics[1].data()[c]);
+    normalize(pass, pass.statistics[0].data(), factor);
+  }
+
   /// The partial results: two rows of channels per piece, at the front of the scratch memory.
   struct Partials {
     Partials(const CpuBatchNorm& plan, View<float> scratch)
@@ -102,8 +106,8 @@ class CpuBatchNorm final : public BatchNormPlan {
   float inverse_deviation(float variance) const { return 1.0f / std::sqrt(variance + spec_.epsilon); }
 
   /// Combines the pieces' means and squared deviations (Chan, Golub and LeVeque), and updates the running statistics.
-  void combine_moments(const Partials& partials, const BatchNormForward& arguments) const {
-    const SavedRows<float> saved(*this, arguments.saved);
+  void combine_moments(const Partials& partials, const ForwardPass& pass) const {
+    const SavedRows<float> saved(*this, pass.saved);
     const double count = static_cast<double>(spec_.rows);
     const double unbiased = spec_.rows > 1 ? count / (count - 1) : 1.0;
     for (std::size_t c = 0; c < spec_.channels; ++c) {
@@ -118,8 +122,8 @@ class CpuBatchNorm final : public BatchNormPlan {
       const double variance = deviation / count;
       saved.mean[c] = static_cast<float>(mean);
       saved.inverse_deviation[c] = inverse_deviation(static_cast<float>(variance));
-      update_running(arguments.running_mean.data()[c], mean);
-      update_running(arguments.running_variance.data()[c], variance * unbiased);
+      update_running(pass.statistics[0].data()[c], mean);
+      update_running(pass.statistics[1].data()[c], variance * unbiased);
     }
   }
 
@@ -127,27 +131,27 @@ class CpuBatchNorm final : public BatchNormPlan {
     running = static_cast<float>((1.0 - spec_.momentum) * running + spec_.momentum * batch);
   }
 
-  void normalize(const BatchNormForward& arguments, const float* mean, const float* factor) const {
-    const float* residual = arguments.residual.data();
+  void normalize(const ForwardPass& pass, const float* mean, const float* factor) const {
+    const float* residual = spec_.residual ? pass.inputs[1].data() : nullptr;
     detail::for_each_chunk(pieces_, [&](std::size_t piece) {
-      detail::batch_norm_normalize({at(arguments.input, piece), residual == nullptr ? nullptr : residual + start(piece),
-                                    rows(piece), spec_.channels, mean, factor, arguments.shift.data(), spec_.relu,
-                                    arguments.output.data() + start(piece)});
+      detail::batch_norm_normalize({at(pass.inputs[0], piece), residual == nullptr ? nullptr : residual + start(piece),
+                                    rows(piece), spec_.channels, mean, factor, pass.parameters[1].data(), spec_.relu,
+                                    pass.output.data() + start(piece)});
     });
   }
 
-  detail::BackwardPiece describe(const BatchNormBackward& arguments, const float* mean, const float* factor) const {
-    const auto gradients = arguments.output_gradients;
+  detail::BackwardPiece describe(const BackwardPass& pass, const float* mean, const float* factor) const {
+    const auto gradients = pass.output_gradients;
     detail::BackwardPiece whole;
-    whole.input = arguments.input.data();
-    whole.output = arguments.output.data();
+    whole.input = pass.inputs[0].data();
+    whole.output = pass.output.data();
     whole.output_gradient = gradients[0].data();
     whole.other_gradient = gradients.size() > 1 ? gradients[1].data() : nullptr;
     whole.channels = spec_.channels;
     if (spec_.relu) whole.mask = spec_.residual ? detail::ReluMask::kOutput : detail::ReluMask::kRecompute;
     whole.mean = mean;
     whole.factor = factor;
-    whole.shift = arguments.shift.data();
+    whole.shift = pass.parameters[1].data();
     return whole;
   }
 
@@ -163,8 +167,8 @@ class CpuBatchNorm final : public BatchNormPlan {
 
   /// Computes, with g the gradient behind the ReLU, N rows and s the inverse deviation:
   /// dx = factor * (g - mean(g) - (x - mean) * s^2 * mean(g * (x - mean))).
-  void combine_gradients(const Partials& partials, const BatchNormBackward& arguments, const Saved& saved,
-                         const float* factor, float* slope, float* offset) const {
+  void combine_gradients(const Partials& partials, const BackwardPass& pass, const Saved& saved, const float* factor,
+                         float* slope, float* offset) const {
     const double count = static_cast<double>(spec_.rows);
     for (std::size_t c = 0; c < spec_.channels; ++c) {
       double sum = 0, moment = 0;
@@ -173,8 +177,8 @@ class CpuBatchNorm final : public BatchNormPlan {
         moment += partials.second(p)[c];
       }
       const double inverse = saved.inverse_deviation[c];
-      arguments.shift_gradient.data()[c] = static_cast<float>(sum);
-      arguments.scale_gradient.data()[c] = static_cast<float>(moment * inverse);
+      pass.parameter_gradients[1].data()[c] = static_cast<float>(sum);
+      pass.parameter_gradients[0].data()[c] = static_cast<float>(moment * inverse);
       slope[c] = static_cast<float>(-factor[c] * inverse * inverse * moment / count);
       offset[c] = static_cast<float>(-factor[c] * sum / count);
     }
@@ -184,12 +188,9 @@ class CpuBatchNorm final : public BatchNormPlan {
   detail::Chunks pieces_;
 };
 
-std::unique_ptr<BatchNormPlan> make_cpu(const Device&, const BatchNormSpec& spec) {
-  return std::make_unique<CpuBatchNorm>(spec);
-}
-
 }  // namespace
 
-constinit decltype(make_batch_norm_plan) make_batch_norm_plan("batch_norm", make_cpu);
+constinit decltype(make_batch_norm_plan) make_batch_norm_plan("batch_norm",
+                                                              construct_plan<CpuBatchNorm, Plan, BatchNormSpec>);
 
 }  // namespace dragonn::kernels

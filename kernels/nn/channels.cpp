@@ -87,7 +87,7 @@ namespace {
 
 using namespace dnnl;
 
-class OneDnnLocalResponse final : public LocalResponsePlan {
+class OneDnnLocalResponse final : public Plan {
  public:
   explicit OneDnnLocalResponse(const LocalResponseSpec& spec) {
     const memory::desc image({spec.batch, spec.channels, spec.height, spec.width}, memory::data_type::f32,
@@ -109,14 +109,14 @@ class OneDnnLocalResponse final : public LocalResponsePlan {
 
   PlanMemory memory() const override { return {workspace_, forward_.scratch(), backward_.scratch()}; }
 
-  void forward(const LocalResponseForward& arguments) override {
-    forward_.run({arguments.input.data(), arguments.output.data(), arguments.saved.data(), arguments.scratch.data()});
+  void forward(const ForwardPass& pass) override {
+    forward_.run({pass.inputs[0].data(), pass.output.data(), pass.saved.data(), pass.scratch.data()});
   }
 
-  void backward(const LocalResponseBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(backward_, "backward of a plan that was made for evaluation");
-    backward_.run({arguments.input.data(), arguments.output_gradient.data(), arguments.input_gradient.data(),
-                   arguments.saved.data(), arguments.scratch.data()});
+    backward_.run({pass.inputs[0].data(), pass.output_gradients[0].data(), pass.input_gradients[0].data(),
+                   pass.saved.data(), pass.scratch.data()});
   }
 
  private:
@@ -125,7 +125,7 @@ class OneDnnLocalResponse final : public LocalResponsePlan {
   onednn::Execution backward_;
 };
 
-std::unique_ptr<LocalResponsePlan> make_cpu(const Device&, const LocalResponseSpec& spec) {
+std::unique_ptr<Plan> make_cpu(const Device&, const LocalResponseSpec& spec) {
   return onednn::make_plan<OneDnnLocalResponse>(
       fmt::format("local response normalization over {} of [{}, {}, {}, {}]", spec.size, spec.batch, spec.height,
                   spec.width, spec.channels),

@@ -55,24 +55,7 @@ struct LocalResponseSpec {
   bool training = true;  ///< backward will be called
 };
 
-struct LocalResponseForward {
-  TypedView<const float> input;
-  TypedView<float> output;
-  View<float> saved;
-  View<float> scratch;
-};
-
-struct LocalResponseBackward {
-  TypedView<const float> input;
-  TypedView<const float> output_gradient;
-  TypedView<float> input_gradient;  ///< overwritten; not one of the others
-  View<const float> saved;
-  View<float> scratch;
-};
-
-using LocalResponsePlan = Plan<LocalResponseForward, LocalResponseBackward>;
-
-/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-extern PlanFactory<LocalResponsePlan, LocalResponseSpec> make_local_response_plan;
+/// Makes a plan.
+extern PlanFactory<LocalResponseSpec> make_local_response_plan;
 
 }  // namespace dragonn::kernels

@@ -133,7 +133,7 @@ bool strips_are_faster(const ConvolutionSpec& spec, const onednn::WeightedDescri
          (!descriptions.patches && slow(descriptions.backward_weights));
 }
 
-std::unique_ptr<WeightedPlan> make_cpu(const Device&, const ConvolutionSpec& spec) {
+std::unique_ptr<Plan> make_cpu(const Device&, const ConvolutionSpec& spec) {
   const auto make = [&] {
     if (winograd_is_faster(spec)) return make_winograd_convolution(spec);
     if (pointwise_is_faster(spec)) return make_pointwise_convolution(spec);

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
-#include "core/device.h"
 #include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
@@ -28,7 +26,6 @@ struct ConvolutionSpec {
 };
 
 /// Makes a plan. That takes tens of milliseconds if code is generated, and little if the same shape was planned before.
-/// @throws Error if the device's library cannot do this convolution, DeviceError if there is no row for the device.
-extern PlanFactory<WeightedPlan, ConvolutionSpec> make_convolution_plan;
+extern PlanFactory<ConvolutionSpec> make_convolution_plan;
 
 }  // namespace dragonn::kernels

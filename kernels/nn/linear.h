@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
-#include "core/device.h"
 #include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
@@ -19,7 +17,7 @@ struct LinearSpec {
   ElementType type = ElementType::kFloat32;  ///< of input and output; weights and bias are float32
 };
 
-/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-extern PlanFactory<WeightedPlan, LinearSpec> make_linear_plan;
+/// Makes a plan.
+extern PlanFactory<LinearSpec> make_linear_plan;
 
 }  // namespace dragonn::kernels

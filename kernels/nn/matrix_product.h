@@ -57,7 +57,7 @@ class PackedProduct {
   virtual void run(View<const float> input, View<const float> weights, View<float> output, View<float> scratch) = 0;
 };
 
-/// Makes a product. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-extern PlanFactory<PackedProduct, PackedProductSpec> make_packed_product;
+/// Makes a product.
+extern PlanFactory<PackedProductSpec, PackedProduct> make_packed_product;
 
 }  // namespace dragonn::kernels

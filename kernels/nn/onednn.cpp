@@ -79,7 +79,7 @@ struct Stage {
   std::size_t total() const { return copy + scratch(); }
 };
 
-class Weighted final : public WeightedPlan {
+class Weighted final : public Plan {
  public:
   explicit Weighted(const WeightedDescriptions& descriptions) : patches_(descriptions.patches) {
     make_forward(descriptions);
@@ -94,11 +94,11 @@ class Weighted final : public WeightedPlan {
                      backward_data_.scratch() + (share_copy_ ? 0 : backward_data_.copy))};
   }
 
-  void forward(const WeightedForward& arguments) override {
-    const float* weights = arguments.weights.data();
-    float* scratch = arguments.scratch.data();
+  void forward(const ForwardPass& pass) override {
+    const float* weights = pass.parameters[0].data();
+    float* scratch = pass.scratch.data();
     if (forward_.reorder) {
-      float* copy = arguments.saved.data();
+      float* copy = pass.saved.data();
       if (!share_copy_) {
         copy = scratch;
         scratch += forward_.copy;
@@ -106,13 +106,14 @@ class Weighted final : public WeightedPlan {
       forward_.reorder.run({weights, copy, scratch});
       weights = copy;
     }
-    forward_.execution.run({arguments.input.data(), weights, arguments.bias.data(), arguments.output.data(), scratch});
+    forward_.execution.run(
+        {pass.inputs[0].data(), weights, bias_of(pass.parameters).data(), pass.output.data(), scratch});
   }
 
-  void backward(const WeightedBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(backward_weights_.execution, "backward of a plan that was made for evaluation");
-    run_backward_weights(arguments);
-    if (backward_data_.execution) run_backward_data(arguments);
+    run_backward_weights(pass);
+    if (backward_data_.execution) run_backward_data(pass);
   }
 
  private:
@@ -150,33 +151,33 @@ class Weighted final : public WeightedPlan {
     return patches_ ? aligned_floats(static_cast<std::size_t>(patches_->rows() * patches_->columns())) : 0;
   }
 
-  void run_backward_weights(const WeightedBackward& arguments) {
-    const float* input = arguments.input.data();
-    float* scratch = arguments.scratch.data();
+  void run_backward_weights(const BackwardPass& pass) {
+    const float* input = pass.inputs[0].data();
+    float* scratch = pass.scratch.data();
     if (patches_) {
       patches_->gather(input, scratch);
       input = scratch;
       scratch += patch_floats();
     }
     const bool reorder = static_cast<bool>(backward_weights_.reorder);
-    float* gradient = reorder ? scratch : arguments.weights_gradient.data();
+    float* gradient = reorder ? scratch : pass.parameter_gradients[0].data();
     scratch += backward_weights_.copy;
     backward_weights_.execution.run(
-        {input, arguments.output_gradient.data(), gradient, arguments.bias_gradient.data(), scratch});
-    if (reorder) backward_weights_.reorder.run({gradient, arguments.weights_gradient.data(), scratch});
+        {input, pass.output_gradients[0].data(), gradient, bias_of(pass.parameter_gradients).data(), scratch});
+    if (reorder) backward_weights_.reorder.run({gradient, pass.parameter_gradients[0].data(), scratch});
   }
 
-  void run_backward_data(const WeightedBackward& arguments) {
-    const float* weights = arguments.weights.data();
-    float* scratch = arguments.scratch.data();
+  void run_backward_data(const BackwardPass& pass) {
+    const float* weights = pass.parameters[0].data();
+    float* scratch = pass.scratch.data();
     if (share_copy_) {
-      weights = arguments.saved.data();
+      weights = pass.saved.data();
     } else if (backward_data_.reorder) {
       scratch += backward_data_.copy;
-      backward_data_.reorder.run({weights, arguments.scratch.data(), scratch});
-      weights = arguments.scratch.data();
+      backward_data_.reorder.run({weights, pass.scratch.data(), scratch});
+      weights = pass.scratch.data();
     }
-    backward_data_.execution.run({arguments.output_gradient.data(), weights, arguments.input_gradient.data(), scratch});
+    backward_data_.execution.run({pass.output_gradients[0].data(), weights, pass.input_gradients[0].data(), scratch});
   }
 
   Stage forward_;
@@ -188,7 +189,7 @@ class Weighted final : public WeightedPlan {
 
 }  // namespace
 
-std::unique_ptr<WeightedPlan> make_weighted_plan(const WeightedDescriptions& descriptions) {
+std::unique_ptr<Plan> make_weighted_plan(const WeightedDescriptions& descriptions) {
   return std::make_unique<Weighted>(descriptions);
 }
 

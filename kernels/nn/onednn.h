@@ -65,9 +65,9 @@ auto translate_errors(std::string_view what, Make make) {
 }
 
 /// The same for a plan whose constructor makes everything.
-template <class Plan, class... Arguments>
-std::unique_ptr<Plan> make_plan(std::string_view what, const Arguments&... arguments) {
-  return translate_errors(what, [&] { return std::make_unique<Plan>(arguments...); });
+template <class Made, class... Arguments>
+std::unique_ptr<Made> make_plan(std::string_view what, const Arguments&... arguments) {
+  return translate_errors(what, [&] { return std::make_unique<Made>(arguments...); });
 }
 
 /// The descriptions of the passes, made with user_scratchpad(), with weights in any layout, and activations plain. The
@@ -82,6 +82,6 @@ struct WeightedDescriptions {
   std::optional<Patches> patches = std::nullopt;
 };
 
-std::unique_ptr<WeightedPlan> make_weighted_plan(const WeightedDescriptions& descriptions);
+std::unique_ptr<Plan> make_weighted_plan(const WeightedDescriptions& descriptions);
 
 }  // namespace dragonn::kernels::onednn

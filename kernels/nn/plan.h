@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-/// Plan: the memory that the plans of operations ask for, and the window that slides along an axis.
+/// Plan: an operation for one shape, its passes and its memory; and the window that slides along an axis.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,52 +35,63 @@ struct PassDescription {
   std::size_t workspace_bytes = 0;
 };
 
-/// The plan of an operation for one shape. Views are of one device; saved and scratch memory has at least
-/// the sizes that memory() says.
-template <class Forward, class Backward>
+/// The arguments of one forward pass. Views are of one device, and stay where they are from step to step. Inputs and
+/// output are of the plan's type of element, but for inputs that are tokens; all else is float32.
+struct ForwardPass {
+  std::span<const TypedView<const float>> inputs = {};
+  std::span<const View<const float>> parameters = {};
+  std::span<const View<float>> statistics = {};
+  std::span<const View<float>> states = {};    ///< [batch, size] each; forward updates them
+  std::span<const std::int32_t> lengths = {};  ///< [batch], valid time steps of the output; empty: all are
+  TypedView<float> output = {};
+  View<float> saved = {};  ///< at least as large as memory() says, as is `scratch`
+  View<float> scratch = {};
+  View<const std::uint64_t> stream = {};  ///< key of a random stream; the same in the backward pass
+};
+
+/// The arguments of one backward pass.
+struct BackwardPass {
+  std::span<const TypedView<const float>> inputs = {};
+  TypedView<const float> output = {};
+  std::span<const View<const float>> parameters = {};
+  std::span<const TypedView<const float>> output_gradients = {};  ///< one; batch norm takes two, too
+  std::span<const TypedView<float>> input_gradients = {};         ///< overwritten; an empty view is not computed
+  std::span<const View<float>> parameter_gradients = {};          ///< overwritten
+  std::span<const std::int32_t> lengths = {};                     ///< as in the forward pass
+  View<const float> saved = {};
+  View<float> scratch = {};
+  View<const std::uint64_t> stream = {};
+};
+
+/// The bias of an operation with weights, whose parameters are the weights and perhaps a bias, or its gradient.
+template <class T>
+View<T> bias_of(std::span<const View<T>> parameters) {
+  return parameters.size() > 1 ? parameters[1] : View<T>();
+}
+
+/// The plan of an operation for one shape. It allocates in its constructor only. Parameters are plain in the caller's
+/// memory: if the device prefers another layout, forward and backward each make their own copy once per call. The work
+/// that a pass without lengths gives to a GPU is the same every time, so that it can be recorded: it depends on nothing
+/// but the views of the pass, and does not wait.
 class Plan {
  public:
   virtual ~Plan() = default;
-  virtual PlanMemory memory() const = 0;
+  virtual PlanMemory memory() const { return {}; }
   /// Describes the passes, where the device's library offers several algorithms; else nothing.
   virtual std::vector<PassDescription> describe() const { return {}; }
-  virtual void forward(const Forward& arguments) = 0;
-  /// Runs backward of a plan made for training, after forward with the same inputs and weights.
-  virtual void backward(const Backward& arguments) = 0;
+  virtual void forward(const ForwardPass& pass) = 0;
+  /// Runs backward of a plan made for training, after forward with the same inputs and parameters.
+  virtual void backward(const BackwardPass& pass) = 0;
 };
 
-/// The plan of an operation with weights and perhaps a bias: convolutions, linear maps.
-struct WeightedForward {
-  TypedView<const float> input;
-  View<const float> weights;
-  View<const float> bias;  ///< empty without a bias
-  TypedView<float> output;
-  View<float> saved;
-  View<float> scratch;
-};
-
-struct WeightedBackward {
-  TypedView<const float> input;
-  View<const float> weights;
-  TypedView<const float> output_gradient;
-  TypedView<float> input_gradient;  ///< empty if the plan was made without
-  View<float> weights_gradient;     ///< overwritten
-  View<float> bias_gradient;        ///< overwritten; empty without a bias
-  View<const float> saved;
-  View<float> scratch;
-};
-
-/// An operation with weights, for one shape. Weights are plain in the caller's memory. If the device prefers another
-/// layout, forward and backward each make their own copy once per call.
-using WeightedPlan = Plan<WeightedForward, WeightedBackward>;
-
-/// Makes the plan of an operation with a shape.
-template <class Plan, class Spec>
-using PlanFactory = Operation<std::unique_ptr<Plan>(const Device& device, const Spec& spec)>;
+/// Makes the plan of an operation with a shape. @throws Error if the device's library refuses, DeviceError if there is
+/// no row for the device.
+template <class Spec, class Made = Plan>
+using PlanFactory = Operation<std::unique_ptr<Made>(const Device& device, const Spec& spec)>;
 
 /// A factory's row where the constructor of `Implementation` does all.
-template <class Implementation, class Plan, class Spec>
-std::unique_ptr<Plan> construct_plan(const Device& device, const Spec& spec) {
+template <class Implementation, class Made, class Spec>
+std::unique_ptr<Made> construct_plan(const Device& device, const Spec& spec) {
   return std::make_unique<Implementation>(device, spec);
 }
 

@@ -19,7 +19,7 @@ bool is_pointwise(const ConvolutionSpec& spec) {
   return spec.groups == 1 && single(spec.vertical) && single(spec.horizontal);
 }
 
-class PointwiseConvolution final : public WeightedPlan {
+class PointwiseConvolution final : public Plan {
  public:
   explicit PointwiseConvolution(const ConvolutionSpec& spec)
       : spec_(spec), height_(spec.vertical.outputs(spec.height)), width_(spec.horizontal.outputs(spec.width)) {
@@ -33,23 +33,23 @@ class PointwiseConvolution final : public WeightedPlan {
     return {0, copy_, spec_.training ? copy_ + (spec_.input_gradient ? copy_ : 0) : 0};
   }
 
-  void forward(const WeightedForward& arguments) override {
-    const Matrix pixels = pixels_read(arguments.input.data(), arguments.scratch.data());
-    float* output = arguments.output.data();
-    if (spec_.bias) detail::fill_rows(arguments.bias.data(), rows(), spec_.output_channels, output);
-    multiply(pixels, weights_of(arguments.weights.data()), spec_.bias ? 1 : 0, output);
+  void forward(const ForwardPass& pass) override {
+    const Matrix pixels = pixels_read(pass.inputs[0].data(), pass.scratch.data());
+    float* output = pass.output.data();
+    if (spec_.bias) detail::fill_rows(bias_of(pass.parameters).data(), rows(), spec_.output_channels, output);
+    multiply(pixels, weights_of(pass.parameters[0].data()), spec_.bias ? 1 : 0, output);
   }
 
-  void backward(const WeightedBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
-    const Matrix gradient{arguments.output_gradient.data(), rows(), spec_.output_channels};
-    if (spec_.bias) detail::sum_columns(gradient, arguments.bias_gradient.data());
-    const Matrix pixels = pixels_read(arguments.input.data(), arguments.scratch.data());
-    multiply(transpose(pixels), gradient, 0, arguments.weights_gradient.data());
+    const Matrix gradient{pass.output_gradients[0].data(), rows(), spec_.output_channels};
+    if (spec_.bias) detail::sum_columns(gradient, bias_of(pass.parameter_gradients).data());
+    const Matrix pixels = pixels_read(pass.inputs[0].data(), pass.scratch.data());
+    multiply(transpose(pixels), gradient, 0, pass.parameter_gradients[0].data());
     if (!spec_.input_gradient) return;
-    float* input_gradient = arguments.input_gradient.data();
-    float* target = copy_ == 0 ? input_gradient : arguments.scratch.data() + copy_;
-    multiply(gradient, transpose(weights_of(arguments.weights.data())), 0, target);
+    float* input_gradient = pass.input_gradients[0].data();
+    float* target = copy_ == 0 ? input_gradient : pass.scratch.data() + copy_;
+    multiply(gradient, transpose(weights_of(pass.parameters[0].data())), 0, target);
     if (copy_ == 0) return;
     detail::fill_rows(nullptr, spec_.batch * spec_.height * spec_.width, spec_.channels, input_gradient);
     for_each_pixel([&](std::int64_t input, std::int64_t pixel) {
@@ -89,7 +89,7 @@ class PointwiseConvolution final : public WeightedPlan {
 
 }  // namespace
 
-std::unique_ptr<WeightedPlan> make_pointwise_convolution(const ConvolutionSpec& spec) {
+std::unique_ptr<Plan> make_pointwise_convolution(const ConvolutionSpec& spec) {
   return std::make_unique<PointwiseConvolution>(spec);
 }
 

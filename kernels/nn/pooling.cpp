@@ -50,7 +50,7 @@ namespace {
 
 using namespace dnnl;
 
-class OneDnnPooling final : public PoolingPlan {
+class OneDnnPooling final : public Plan {
  public:
   explicit OneDnnPooling(const PoolingSpec& spec) {
     using tag = memory::format_tag;
@@ -80,14 +80,14 @@ class OneDnnPooling final : public PoolingPlan {
 
   PlanMemory memory() const override { return {workspace_, forward_.scratch(), backward_.scratch()}; }
 
-  void forward(TypedView<const float> input, TypedView<float> output, View<float> saved, View<float> scratch) override {
-    forward_.run({input.data(), output.data(), saved.data(), scratch.data()});
+  void forward(const ForwardPass& pass) override {
+    forward_.run({pass.inputs[0].data(), pass.output.data(), pass.saved.data(), pass.scratch.data()});
   }
 
-  void backward(TypedView<const float> output_gradient, TypedView<float> input_gradient, View<const float> saved,
-                View<float> scratch) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(backward_, "backward of a plan that was made for evaluation");
-    backward_.run({output_gradient.data(), input_gradient.data(), saved.data(), scratch.data()});
+    backward_.run(
+        {pass.output_gradients[0].data(), pass.input_gradients[0].data(), pass.saved.data(), pass.scratch.data()});
   }
 
  private:
@@ -96,7 +96,7 @@ class OneDnnPooling final : public PoolingPlan {
   onednn::Execution backward_;
 };
 
-std::unique_ptr<PoolingPlan> make_cpu(const Device&, const PoolingSpec& spec) {
+std::unique_ptr<Plan> make_cpu(const Device&, const PoolingSpec& spec) {
   return onednn::make_plan<OneDnnPooling>(
       fmt::format("pooling {}x{} of [{}, {}, {}, {}]", spec.vertical.kernel, spec.horizontal.kernel, spec.batch,
                   spec.height, spec.width, spec.channels),

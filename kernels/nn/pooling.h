@@ -4,13 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
-#include "core/device.h"
-#include "core/view.h"
 #include "kernels/nn/plan.h"
-#include "kernels/operation.h"
-#include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
 
@@ -28,19 +23,8 @@ struct PoolingSpec {
   bool training = true;  ///< backward will be called
 };
 
-class PoolingPlan {
- public:
-  virtual ~PoolingPlan() = default;
-  virtual PlanMemory memory() const = 0;
-  virtual void forward(TypedView<const float> input, TypedView<float> output, View<float> saved,
-                       View<float> scratch) = 0;
-  /// Runs backward after forward of a training plan. Needs neither input nor output. Overwrites `input_gradient`.
-  virtual void backward(TypedView<const float> output_gradient, TypedView<float> input_gradient,
-                        View<const float> saved, View<float> scratch) = 0;
-};
-
-/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-extern PlanFactory<PoolingPlan, PoolingSpec> make_pooling_plan;
+/// Makes a plan. Backward needs neither input nor output.
+extern PlanFactory<PoolingSpec> make_pooling_plan;
 
 /// The shape. Input [batch, height, width, channels], output [batch, ceil(height / stride), ceil(width / stride),
 /// output_channels]: pixels at multiples of the stride; input channel c becomes output channel c + (output_channels -

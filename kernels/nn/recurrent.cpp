@@ -2,6 +2,7 @@
 #include "kernels/nn/recurrent.h"
 
 #include <algorithm>
+#include <array>
 
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/linear.h"
@@ -76,8 +77,13 @@ class SteppedRecurrent final : public RecurrentPlan {
 
   void forward(const RecurrentForward& arguments) override {
     const Saved<float> saved = cut(arguments.saved);
-    projection_->forward({arguments.input, arguments.weights.input, arguments.weights.input_bias, saved.gates,
-                          saved.projection, arguments.scratch});
+    const TypedView<const float> input = arguments.input;
+    const View<const float> parameters[] = {arguments.weights.input, arguments.weights.input_bias};
+    projection_->forward({.inputs = {&input, 1},
+                          .parameters = parameters,
+                          .output = saved.gates,
+                          .saved = saved.projection,
+                          .scratch = arguments.scratch});
     start(saved, arguments.states);
     Cutter<float> scratch(arguments.scratch);
     const View<float> recurrent = scratch.take(batch_ * gates_);
@@ -105,18 +111,12 @@ class SteppedRecurrent final : public RecurrentPlan {
     const View<float> gate_gradients = scratch.take(steps_ * batch_ * gates_);
     const View<float> recurrent_gradients = lstm() ? gate_gradients : scratch.take(steps_ * batch_ * gates_);
     run_steps_back(arguments, saved, gate_gradients, recurrent_gradients, scratch);
-    const View<const float> previous = saved.hidden.subview(before(0) * row(), steps_ * row());
-    recurrent_gradient_->backward({previous,
-                                   {},
-                                   recurrent_gradients,
-                                   {},
-                                   arguments.gradients.recurrent,
-                                   arguments.gradients.recurrent_bias,
-                                   {},
-                                   scratch.rest()});
-    projection_->backward({arguments.input, arguments.weights.input, gate_gradients, arguments.input_gradient,
-                           arguments.gradients.input, arguments.gradients.input_bias, saved.projection,
-                           scratch.rest()});
+    const auto& weights = arguments.weights;
+    const auto& gradients = arguments.gradients;
+    differentiate(*recurrent_gradient_, saved.hidden.subview(before(0) * row(), steps_ * row()), weights.recurrent,
+                  recurrent_gradients, {}, {gradients.recurrent, gradients.recurrent_bias}, {}, scratch.rest());
+    differentiate(*projection_, arguments.input, weights.input, gate_gradients, arguments.input_gradient,
+                  {gradients.input, gradients.input_bias}, saved.projection, scratch.rest());
   }
 
  private:
@@ -136,6 +136,20 @@ class SteppedRecurrent final : public RecurrentPlan {
     if (lstm()) saved.cells = cutter.take((steps_ + 1) * row());
     saved.kept = cutter.take(steps_ * row());
     return saved;
+  }
+
+  /// Runs backward of a linear map.
+  static void differentiate(Plan& plan, TypedView<const float> input, View<const float> weights,
+                            TypedView<const float> output_gradient, TypedView<float> input_gradient,
+                            const std::array<View<float>, 2>& parameter_gradients, View<const float> saved,
+                            View<float> scratch) {
+    plan.backward({.inputs = {&input, 1},
+                   .parameters = {&weights, 1},
+                   .output_gradients = {&output_gradient, 1},
+                   .input_gradients = {&input_gradient, 1},
+                   .parameter_gradients = parameter_gradients,
+                   .saved = saved,
+                   .scratch = scratch});
   }
 
   /// Puts the state that the pass starts from in its place.
@@ -202,11 +216,11 @@ class SteppedRecurrent final : public RecurrentPlan {
   detail::StepFunctions functions_;
   RecurrentSpec spec_;
   std::size_t steps_, batch_, hidden_;
-  std::size_t gates_;                                 // all gates' units: rows of the weights
-  std::unique_ptr<WeightedPlan> projection_;          // of the input, all steps
-  std::unique_ptr<PackedProduct> step_;               // hidden state to gates
-  std::unique_ptr<WeightedPlan> recurrent_gradient_;  // only its gradient of the weights is used
-  std::unique_ptr<PackedProduct> step_back_;          // gradient of the gates to that of the hidden state
+  std::size_t gates_;                         // all gates' units: rows of the weights
+  std::unique_ptr<Plan> projection_;          // of the input, all steps
+  std::unique_ptr<PackedProduct> step_;       // hidden state to gates
+  std::unique_ptr<Plan> recurrent_gradient_;  // only its gradient of the weights is used
+  std::unique_ptr<PackedProduct> step_back_;  // gradient of the gates to that of the hidden state
 };
 
 const std::int32_t* place_cpu(const Device&, std::span<const std::int32_t> lengths) {

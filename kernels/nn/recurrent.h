@@ -3,11 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <vector>
 
-#include "core/device.h"
-#include "core/view.h"
 #include "kernels/nn/plan.h"
 
 namespace dragonn::kernels {
@@ -64,13 +62,18 @@ struct RecurrentBackward {
 /// steps, as are the gradients of all weights. A step multiplies the hidden state by recurrent weights that were packed
 /// once. Steps behind a sample's length leave its state as it is. No gradient flows into the state that a pass starts
 /// from.
-class RecurrentPlan : public Plan<RecurrentForward, RecurrentBackward> {
+class RecurrentPlan {
  public:
+  virtual ~RecurrentPlan() = default;
+  virtual PlanMemory memory() const = 0;
+  virtual std::vector<PassDescription> describe() const { return {}; }
+  virtual void forward(const RecurrentForward& arguments) = 0;
+  virtual void backward(const RecurrentBackward& arguments) = 0;
   /// Returns [steps, batch, hidden] of what forward saved. At steps that are not valid: the state that was held.
   virtual View<const float> hidden(View<const float> saved) const = 0;
 };
 
-/// Makes a plan. @throws Error if the device's library refuses, DeviceError if there is no row for the device.
-extern PlanFactory<RecurrentPlan, RecurrentSpec> make_recurrent_plan;
+/// Makes a plan.
+extern PlanFactory<RecurrentSpec, RecurrentPlan> make_recurrent_plan;
 
 }  // namespace dragonn::kernels

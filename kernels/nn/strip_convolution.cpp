@@ -16,7 +16,7 @@ using detail::Matrix;
 using detail::multiply;
 using detail::transpose;
 
-class StripConvolution final : public WeightedPlan {
+class StripConvolution final : public Plan {
  public:
   explicit StripConvolution(const ConvolutionSpec& spec) : spec_(spec), strips_(spec) {
     // The first phase has the most taps.
@@ -34,44 +34,44 @@ class StripConvolution final : public WeightedPlan {
     return {0, forward, spec_.training ? forward + map_floats_ : 0};
   }
 
-  void forward(const WeightedForward& arguments) override {
-    detail::fill_rows(spec_.bias ? arguments.bias.data() : nullptr, output_pixels(), spec_.output_channels,
-                      arguments.output.data());
-    float* map = arguments.scratch.data();
+  void forward(const ForwardPass& pass) override {
+    detail::fill_rows(spec_.bias ? bias_of(pass.parameters).data() : nullptr, output_pixels(), spec_.output_channels,
+                      pass.output.data());
+    float* map = pass.scratch.data();
     float* windows = map + map_floats_;
     float* columns = windows + window_floats_;
     for_each_part([&](const Strips::Part& part) {
-      strips_.gather_weights(part, arguments.weights.data(), map);
+      strips_.gather_weights(part, pass.parameters[0].data(), map);
       for_each_piece(part, [&](const Strips::Rows& rows) {
-        strips_.gather_windows(part, rows, arguments.input.data(), windows);
+        strips_.gather_windows(part, rows, pass.inputs[0].data(), windows);
         multiply(window_matrix(windows, rows), map_matrix(map, part), 0, columns);
-        strips_.add_columns(part, rows, columns, arguments.output.data());
+        strips_.add_columns(part, rows, columns, pass.output.data());
       });
     });
   }
 
-  void backward(const WeightedBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     if (spec_.bias)
-      detail::sum_columns({arguments.output_gradient.data(), output_pixels(), spec_.output_channels},
-                          arguments.bias_gradient.data());
-    std::ranges::fill(arguments.input_gradient.host(), 0.0f);
-    float* map = arguments.scratch.data();
+      detail::sum_columns({pass.output_gradients[0].data(), output_pixels(), spec_.output_channels},
+                          bias_of(pass.parameter_gradients).data());
+    std::ranges::fill(pass.input_gradients[0].host(), 0.0f);
+    float* map = pass.scratch.data();
     float* map_gradient = map + map_floats_;
     float* windows = map_gradient + map_floats_;
     float* columns = windows + window_floats_;
     for_each_part([&](const Strips::Part& part) {
-      if (spec_.input_gradient) strips_.gather_weights(part, arguments.weights.data(), map);
+      if (spec_.input_gradient) strips_.gather_weights(part, pass.parameters[0].data(), map);
       std::fill_n(map_gradient, map_floats_, 0.0f);
       for_each_piece(part, [&](const Strips::Rows& rows) {
-        strips_.gather_columns(part, rows, arguments.output_gradient.data(), columns);
-        strips_.gather_windows(part, rows, arguments.input.data(), windows);
+        strips_.gather_columns(part, rows, pass.output_gradients[0].data(), columns);
+        strips_.gather_windows(part, rows, pass.inputs[0].data(), windows);
         multiply(transpose(window_matrix(windows, rows)), column_matrix(columns, part, rows), 1, map_gradient);
         if (!spec_.input_gradient) return;
         multiply(column_matrix(columns, part, rows), transpose(map_matrix(map, part)), 0, windows);
-        strips_.add_windows(part, rows, windows, arguments.input_gradient.data());
+        strips_.add_windows(part, rows, windows, pass.input_gradients[0].data());
       });
-      strips_.scatter_weights(part, map_gradient, arguments.weights_gradient.data());
+      strips_.scatter_weights(part, map_gradient, pass.parameter_gradients[0].data());
     });
   }
 
@@ -115,7 +115,7 @@ class StripConvolution final : public WeightedPlan {
 
 }  // namespace
 
-std::unique_ptr<WeightedPlan> make_strip_convolution(const ConvolutionSpec& spec) {
+std::unique_ptr<Plan> make_strip_convolution(const ConvolutionSpec& spec) {
   return std::make_unique<StripConvolution>(spec);
 }
 

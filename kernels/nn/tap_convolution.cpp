@@ -141,7 +141,7 @@ class ByPixel {
   std::int64_t margin_;  // pixels
 };
 
-class TapConvolution final : public WeightedPlan {
+class TapConvolution final : public Plan {
  public:
   explicit TapConvolution(const ConvolutionSpec& spec)
       : spec_(spec),
@@ -157,35 +157,37 @@ class TapConvolution final : public WeightedPlan {
     return {0, both, spec_.training ? both + (spec_.input_gradient ? inputs_.floats() : 0) : 0};
   }
 
-  void forward(const WeightedForward& arguments) override {
-    float* input = arguments.scratch.data();
+  void forward(const ForwardPass& pass) override {
+    float* input = pass.scratch.data();
     float* output = input + inputs_.floats();
-    inputs_.gather(arguments.input.data(), input);
-    detail::fill_rows(spec_.bias ? arguments.bias.data() : nullptr, outputs_.rows(), outputs_.channels(), output);
+    inputs_.gather(pass.inputs[0].data(), input);
+    detail::fill_rows(spec_.bias ? bias_of(pass.parameters).data() : nullptr, outputs_.rows(), outputs_.channels(),
+                      output);
     for_each_run(outputs_, &Run::output, [&](const Run& run) {
-      multiply(inputs_.run(input, run.input, run.pixels), weights_of(arguments.weights.data(), run), 1,
+      multiply(inputs_.run(input, run.input, run.pixels), weights_of(pass.parameters[0].data(), run), 1,
                outputs_.at(output, run.output));
     });
-    outputs_.scatter(output, arguments.output.data());
+    outputs_.scatter(output, pass.output.data());
   }
 
-  void backward(const WeightedBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
-    float* input = arguments.scratch.data();
+    float* input = pass.scratch.data();
     float* output_gradient = input + inputs_.floats();
-    outputs_.gather(arguments.output_gradient.data(), output_gradient);
+    outputs_.gather(pass.output_gradients[0].data(), output_gradient);
     if (spec_.bias)
-      detail::sum_columns({output_gradient, outputs_.rows(), outputs_.channels()}, arguments.bias_gradient.data());
-    inputs_.gather(arguments.input.data(), input);
-    run_backward_weights(input, output_gradient, arguments.weights_gradient.data());
+      detail::sum_columns({output_gradient, outputs_.rows(), outputs_.channels()},
+                          bias_of(pass.parameter_gradients).data());
+    inputs_.gather(pass.inputs[0].data(), input);
+    run_backward_weights(input, output_gradient, pass.parameter_gradients[0].data());
     if (!spec_.input_gradient) return;
     float* input_gradient = output_gradient + outputs_.floats();
     detail::fill_rows(nullptr, inputs_.rows(), inputs_.channels(), input_gradient);
     for_each_run(inputs_, &Run::input, [&](const Run& run) {
       multiply(outputs_.run(output_gradient, run.output, run.pixels),
-               transpose(weights_of(arguments.weights.data(), run)), 1, inputs_.at(input_gradient, run.input));
+               transpose(weights_of(pass.parameters[0].data(), run)), 1, inputs_.at(input_gradient, run.input));
     });
-    inputs_.scatter(input_gradient, arguments.input_gradient.data());
+    inputs_.scatter(input_gradient, pass.input_gradients[0].data());
   }
 
  private:
@@ -263,7 +265,7 @@ double share_inside(const Window& window, std::int64_t inputs) {
 
 }  // namespace
 
-std::unique_ptr<WeightedPlan> make_tap_convolution(const ConvolutionSpec& spec) {
+std::unique_ptr<Plan> make_tap_convolution(const ConvolutionSpec& spec) {
   return std::make_unique<TapConvolution>(spec);
 }
 

@@ -55,7 +55,7 @@ std::size_t transformed_floats(const Tiling& tiling, std::size_t channels) {
   return detail::winograd_floats(tiling.length(), channels);
 }
 
-class WinogradConvolution final : public WeightedPlan {
+class WinogradConvolution final : public Plan {
  public:
   explicit WinogradConvolution(const ConvolutionSpec& spec)
       : spec_(spec),
@@ -87,17 +87,17 @@ class WinogradConvolution final : public WeightedPlan {
                      spec_.input_gradient ? sum_floats() + chunks(backward_tiles_) : 0)};
   }
 
-  void forward(const WeightedForward& arguments) override {
-    convolve(forward_tiles_, images_read(), images_written(), arguments.input.data(), arguments.weights.data(), false,
-             arguments.bias.data(), arguments.output.data(), arguments.scratch.data());
+  void forward(const ForwardPass& pass) override {
+    convolve(forward_tiles_, images_read(), images_written(), pass.inputs[0].data(), pass.parameters[0].data(), false,
+             bias_of(pass.parameters).data(), pass.output.data(), pass.scratch.data());
   }
 
-  void backward(const WeightedBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     if (spec_.bias)
-      detail::sum_columns({arguments.output_gradient.data(), spec_.batch * height_ * width_, spec_.output_channels},
-                          arguments.bias_gradient.data());
-    run_backward_weights(arguments);
+      detail::sum_columns({pass.output_gradients[0].data(), spec_.batch * height_ * width_, spec_.output_channels},
+                          bias_of(pass.parameter_gradients).data());
+    run_backward_weights(pass);
     if (!spec_.input_gradient) return;
     // The gradient of the input is a convolution of the outputs' with the padding that the forward pass left out.
     WinogradImages read = images_written(), written = images_read();
@@ -105,8 +105,8 @@ class WinogradConvolution final : public WeightedPlan {
     written.first = 0;
     read.tiles_down = written.tiles_down = halves(spec_.height);
     read.tiles_across = written.tiles_across = halves(spec_.width);
-    convolve(backward_tiles_, read, written, arguments.output_gradient.data(), arguments.weights.data(), true, nullptr,
-             arguments.input_gradient.data(), arguments.scratch.data());
+    convolve(backward_tiles_, read, written, pass.output_gradients[0].data(), pass.parameters[0].data(), true, nullptr,
+             pass.input_gradients[0].data(), pass.scratch.data());
   }
 
  private:
@@ -159,8 +159,8 @@ class WinogradConvolution final : public WeightedPlan {
               });
   }
 
-  void run_backward_weights(const WeightedBackward& arguments) const {
-    float* sums = arguments.scratch.data();
+  void run_backward_weights(const BackwardPass& pass) const {
+    float* sums = pass.scratch.data();
     const WinogradImages read = images_read(), written = images_written();
     const std::size_t transformed = transformed_floats(forward_tiles_, inputs_);
     const std::size_t each = (forward_tiles_.count() + groups_ - 1) / groups_;
@@ -173,15 +173,15 @@ class WinogradConvolution final : public WeightedPlan {
                 const std::size_t end = std::min(forward_tiles_.count(), (group + 1) * each);
                 for (std::size_t number = group * each; number < end; ++number) {
                   const WinogradChunk chunk = forward_tiles_.chunk(number);
-                  detail::winograd_transform_input(read, chunk, arguments.input.data(), zeros_.data(), left);
-                  detail::winograd_transform_output_gradient(written, chunk, arguments.output_gradient.data(),
+                  detail::winograd_transform_input(read, chunk, pass.inputs[0].data(), zeros_.data(), left);
+                  detail::winograd_transform_output_gradient(written, chunk, pass.output_gradients[0].data(),
                                                              zeros_.data(), right);
                   detail::winograd_accumulate(left, right, chunk.count(), inputs_, outputs_, sum);
                 }
               });
     for_each_block([&](std::size_t block) {
       detail::winograd_transform_weights_gradient(sums, groups_, inputs_, outputs_, block,
-                                                  arguments.weights_gradient.data());
+                                                  pass.parameter_gradients[0].data());
     });
   }
 
@@ -196,7 +196,7 @@ class WinogradConvolution final : public WeightedPlan {
 
 }  // namespace
 
-std::unique_ptr<WeightedPlan> make_winograd_convolution(const ConvolutionSpec& spec) {
+std::unique_ptr<Plan> make_winograd_convolution(const ConvolutionSpec& spec) {
   return std::make_unique<WinogradConvolution>(spec);
 }
 

@@ -50,7 +50,7 @@ double relative_error(const Values& values, const std::vector<double>& expected)
 
 /// Results of one forward and backward of a plan, in memory that starts as NaN.
 struct PlanRun {
-  PlanRun(const Device& device, WeightedPlan& plan, const Values& input, const Values& weights, const Values& bias,
+  PlanRun(const Device& device, Plan& plan, const Values& input, const Values& weights, const Values& bias,
           const Values& gradient_of_output, bool want_input_gradient = true, ElementType type = ElementType::kFloat32) {
     const auto unwritten = [&](std::size_t size) {
       return TypedBuffer(Values(size, std::numeric_limits<float>::quiet_NaN()), type, device);
@@ -63,9 +63,22 @@ struct PlanRun {
     const TypedBuffer outputs = unwritten(gradient_of_output.size()),
                       to_input = unwritten(want_input_gradient ? input.size() : 0);
     Buffer<float> to_weights = poisoned(weights.size(), device), to_bias = poisoned(bias.size(), device);
-    plan.forward({inputs.view(), weight.view(), biases.view(), outputs.view(), saved.view(), forward.view()});
-    plan.backward({inputs.view(), weight.view(), gradients.view(), to_input.view(), to_weights.view(), to_bias.view(),
-                   saved.view(), backward.view()});
+    const TypedView<const float> read = inputs.view(), from_output = gradients.view();
+    const TypedView<float> written = to_input.view();
+    const View<const float> parameters[] = {weight.view(), biases.view()};
+    const View<float> parameter_gradients[] = {to_weights.view(), to_bias.view()};
+    plan.forward({.inputs = {&read, 1},
+                  .parameters = parameters,
+                  .output = outputs.view(),
+                  .saved = saved.view(),
+                  .scratch = forward.view()});
+    plan.backward({.inputs = {&read, 1},
+                   .parameters = parameters,
+                   .output_gradients = {&from_output, 1},
+                   .input_gradients = {&written, 1},
+                   .parameter_gradients = parameter_gradients,
+                   .saved = saved.view(),
+                   .scratch = backward.view()});
     output = values_of(outputs.view());
     input_gradient = values_of(to_input.view());
     weights_gradient = to_host(to_weights.view());
@@ -102,7 +115,7 @@ std::size_t terms(const ConvolutionSpec& spec) {
       std::max(window * std::max(spec.channels, spec.output_channels) / spec.groups, spec.batch * outputs));
 }
 
-void check_against_float64(const Device& device, WeightedPlan& plan, const ConvolutionSpec& spec, double allowed) {
+void check_against_float64(const Device& device, Plan& plan, const ConvolutionSpec& spec, double allowed) {
   const auto size = [](std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
     return static_cast<std::size_t>(a * b * c * d);
   };
@@ -232,7 +245,7 @@ TEST_SUITE("kernels") {
     if (device.is_cpu()) return;
     ConvolutionSpec spec = square(2, 8, 8, 16, {3, 1, 1});
     spec.type = ElementType::kBf16;
-    const std::unique_ptr<WeightedPlan> plan = make_convolution_plan(device, spec);
+    const std::unique_ptr<Plan> plan = make_convolution_plan(device, spec);
     // Sums of at most 144 ones: integers up to 256 are exact.
     const auto integers = [](std::size_t count, std::uint64_t seed) {
       Rng rng(seed, "integers");

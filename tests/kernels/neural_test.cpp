@@ -2,6 +2,7 @@
 /// Batch norm, cross-entropy, dropout, embedding and elementwise kernels, below the layers.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -41,25 +42,55 @@ CrossEntropy cross_entropy(const Device& device, const Values& logits, const std
   return result;
 }
 
-/// The memory of a plan's forward pass, and the statistics that batch norm updates.
+/// A plan of batch norm without a residual, and the memory of its passes.
 struct BatchNormRun {
-  BatchNormRun(const Device& device, const BatchNormSpec& spec, const Values& values)
-      : plan(make_batch_norm_plan(device, spec)),
+  BatchNormRun(const Device& on, const BatchNormSpec& spec, const Values& values, float scales = 1, float shifts = 0)
+      : device(on),
+        plan(make_batch_norm_plan(device, spec)),
         input(on_device(values, device)),
-        scale(on_device(Values(spec.channels, 1.0f), device)),
-        shift(on_device(Values(spec.channels, 0.0f), device)),
+        scale(on_device(Values(spec.channels, scales), device)),
+        shift(on_device(Values(spec.channels, shifts), device)),
         mean(on_device(Values(spec.channels, 0.0f), device)),
         variance(on_device(Values(spec.channels, 1.0f), device)),
         output(poisoned(values.size(), device)),
+        gradient(poisoned(values.size(), device)),
+        scale_gradient(poisoned(spec.channels, device)),
+        shift_gradient(poisoned(spec.channels, device)),
         saved(poisoned(plan->memory().saved, device)),
-        scratch(poisoned(plan->memory().forward_scratch, device)) {}
-  BatchNormForward arguments() {
-    return {input.view(),  {},           scale.view(),  shift.view(), mean.view(), variance.view(),
-            output.view(), saved.view(), scratch.view()};
+        scratch(poisoned(plan->memory().forward_scratch, device)),
+        backward_scratch(poisoned(plan->memory().backward_scratch, device)) {}
+
+  void forward() {
+    const TypedView<const float> read = input.view();
+    const View<const float> parameters[] = {scale.view(), shift.view()};
+    const View<float> statistics[] = {mean.view(), variance.view()};
+    plan->forward({.inputs = {&read, 1},
+                   .parameters = parameters,
+                   .statistics = statistics,
+                   .output = output.view(),
+                   .saved = saved.view(),
+                   .scratch = scratch.view()});
+  }
+  void backward(const Values& output_gradient) {
+    const Buffer<float> from_output = on_device(output_gradient, device);
+    const TypedView<const float> read = input.view(), wanted = from_output.view();
+    const TypedView<float> written = gradient.view();
+    const View<const float> parameters[] = {scale.view(), shift.view()};
+    const View<float> parameter_gradients[] = {scale_gradient.view(), shift_gradient.view()};
+    plan->backward({.inputs = {&read, 1},
+                    .output = output.view(),
+                    .parameters = parameters,
+                    .output_gradients = {&wanted, 1},
+                    .input_gradients = {&written, 1},
+                    .parameter_gradients = parameter_gradients,
+                    .saved = saved.view(),
+                    .scratch = backward_scratch.view()});
   }
 
-  std::unique_ptr<BatchNormPlan> plan;
-  Buffer<float> input, scale, shift, mean, variance, output, saved, scratch;
+  Device device;
+  std::unique_ptr<Plan> plan;
+  Buffer<float> input, scale, shift, mean, variance, output, gradient, scale_gradient, shift_gradient, saved, scratch,
+      backward_scratch;
 };
 
 }  // namespace
@@ -152,7 +183,7 @@ TEST_SUITE("kernels") {
       Values input(rows * channels);
       for (float& value : input) value = 1000.0f + stream.normal();
       BatchNormRun run(device, {.rows = rows, .channels = channels, .momentum = 1.0f}, input);
-      run.plan->forward_train(run.arguments());
+      run.forward();
       const Values mean = to_host(run.mean.view()), variance = to_host(run.variance.view());
       for (std::size_t c = 0; c < channels; ++c) {
         double expected_mean = 0, deviation = 0;
@@ -166,25 +197,10 @@ TEST_SUITE("kernels") {
         CHECK(variance[c] == doctest::Approx(deviation / static_cast<double>(rows - 1)).epsilon(1e-4));
       }
       // A gradient that is the same everywhere moves the shift, and nothing else.
-      const Buffer<float> ones = on_device(Values(input.size(), 1.0f), device);
-      const TypedView<const float> output_gradient = ones.view();
-      Buffer<float> gradient = poisoned(input.size(), device), to_scale = poisoned(channels, device),
-                    to_shift = poisoned(channels, device),
-                    scratch = poisoned(run.plan->memory().backward_scratch, device);
-      run.plan->backward({run.input.view(),
-                          run.output.view(),
-                          run.scale.view(),
-                          run.shift.view(),
-                          std::span(&output_gradient, 1),
-                          gradient.view(),
-                          {},
-                          to_scale.view(),
-                          to_shift.view(),
-                          run.saved.view(),
-                          scratch.view()});
-      CHECK(to_host(to_shift.view()) == Values(channels, static_cast<float>(rows)));
+      run.backward(Values(input.size(), 1.0f));
+      CHECK(to_host(run.shift_gradient.view()) == Values(channels, static_cast<float>(rows)));
       float largest = 0;
-      for (const float value : to_host(gradient.view())) largest = std::max(largest, std::abs(value));
+      for (const float value : to_host(run.gradient.view())) largest = std::max(largest, std::abs(value));
       CHECK(largest < 1e-3);  // the mean of a column is rounded to 6e-5 of its deviation
     }
   }
@@ -193,28 +209,15 @@ TEST_SUITE("kernels") {
     const BatchNormSpec spec{.rows = 3000, .channels = 21, .relu = true};
     const auto run = [&](int threads) {
       omp_set_num_threads(threads);
-      const auto plan = make_batch_norm_plan({}, spec);
       Rng stream(1, "test");
-      Values input(spec.rows * spec.channels), output(input.size()), gradient(input.size());
+      Values input(spec.rows * spec.channels);
       for (float& value : input) value = stream.normal();
-      Values scale(21, 0.7f), shift(21, 0.1f), mean(21), variance(21), scale_gradient(21), shift_gradient(21);
-      Buffer<float> saved(plan->memory().saved), forward(plan->memory().forward_scratch),
-          backward(plan->memory().backward_scratch);
-      plan->forward_train(
-          {in(input), {}, in(scale), in(shift), out(mean), out(variance), out(output), saved.view(), forward.view()});
-      const TypedView<const float> output_gradient = in(input);
-      plan->backward({in(input),
-                      in(output),
-                      in(scale),
-                      in(shift),
-                      std::span(&output_gradient, 1),
-                      out(gradient),
-                      {},
-                      out(scale_gradient),
-                      out(shift_gradient),
-                      saved.view(),
-                      backward.view()});
-      gradient.insert(gradient.end(), scale_gradient.begin(), scale_gradient.end());
+      BatchNormRun passes({}, spec, input, 0.7f, 0.1f);
+      passes.forward();
+      passes.backward(input);
+      Values gradient = to_host(passes.gradient.view());
+      for (const Buffer<float>* own : {&passes.scale_gradient, &passes.shift_gradient})
+        std::ranges::copy(to_host(own->view()), std::back_inserter(gradient));
       return gradient;
     };
     const Values expected = run(1);
@@ -225,8 +228,8 @@ TEST_SUITE("kernels") {
 
   DRAGONN_DEVICE_TEST("fused ReLU lets NaN through") {
     const Values input{std::numeric_limits<float>::quiet_NaN(), 1};
-    BatchNormRun run(device, {.rows = 2, .channels = 1, .relu = true}, input);
-    run.plan->forward_evaluate(run.arguments());
+    BatchNormRun run(device, {.rows = 2, .channels = 1, .relu = true, .training = false}, input);
+    run.forward();
     const Values output = to_host(run.output.view());
     CHECK(std::isnan(output[0]));
     CHECK(output[1] == doctest::Approx(1).epsilon(1e-4));

@@ -47,23 +47,21 @@ struct Gradient {
 };
 
 template <Activation kKind>
-class CudaActivation final : public ActivationPlan {
+class CudaActivation final : public Plan {
  public:
-  void forward(TypedView<const float> input, TypedView<float> output) override {
-    map("activation", Value<kKind>{}, output, input);
-  }
-  void backward(TypedView<const float> value, TypedView<const float> output_gradient,
-                TypedView<float> input_gradient) override {
-    map("activation_backward", Gradient<kKind>{}, input_gradient, value, output_gradient);
+  void forward(const ForwardPass& pass) override { map("activation", Value<kKind>{}, pass.output, pass.inputs[0]); }
+  void backward(const BackwardPass& pass) override {
+    map("activation_backward", Gradient<kKind>{}, pass.input_gradients[0],
+        activation_backward_reads_input(kKind) ? pass.inputs[0] : pass.output, pass.output_gradients[0]);
   }
 };
 
 template <Activation kKind>
-std::unique_ptr<ActivationPlan> make_as() {
+std::unique_ptr<Plan> make_as() {
   return std::make_unique<CudaActivation<kKind>>();
 }
 
-std::unique_ptr<ActivationPlan> make(const Device&, Activation activation, std::size_t) {
+std::unique_ptr<Plan> make(const Device&, Activation activation, std::size_t) {
   constexpr decltype(&make_as<Activation::kRelu>) kFactories[] = {
       make_as<Activation::kRelu>, make_as<Activation::kClippedRelu>, make_as<Activation::kTanh>,
       make_as<Activation::kSigmoid>, make_as<Activation::kGelu>};  // in the order of Activation

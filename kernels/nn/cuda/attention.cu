@@ -92,7 +92,7 @@ void warn_of_weights(const AttentionSpec& spec, const std::string& reason) {
 
 /// Does passes in bf16 by fused attention, if there is one and all steps are valid. Otherwise keeps weights in the type
 /// of the data. Scores are float32: a softmax of rounded ones would multiply their error by their size.
-class CudaAttention final : public AttentionPlan {
+class CudaAttention final : public Plan {
  public:
   CudaAttention(const Device& device, const AttentionSpec& spec)
       : device_(device),
@@ -128,35 +128,33 @@ class CudaAttention final : public AttentionPlan {
     return passes;
   }
 
-  void forward(const AttentionForward& arguments) override {
-    if (does_fused(arguments.lengths)) {
-      const std::string refusal =
-          fused_->forward({arguments.input.raw(), arguments.output.raw(),
-                           spec_.training ? arguments.saved.data() : nullptr, arguments.scratch.data()});
+  void forward(const ForwardPass& pass) override {
+    if (does_fused(pass.lengths)) {
+      const std::string refusal = fused_->forward(
+          {pass.inputs[0].raw(), pass.output.raw(), spec_.training ? pass.saved.data() : nullptr, pass.scratch.data()});
       if (refusal.empty()) return;
       drop_fused(refusal);
     }
     Context& here = context(device_);
-    const TypedView<float> weights(arguments.saved.data(), weights_, spec_.type, device_);
-    compute_weights(here, arguments.input, arguments.lengths,
-                    in_place() ? arguments.saved.data() : arguments.scratch.data(), weights);
-    multiply_heads(here, square<const void>(weights.raw(), spec_.type), parts(arguments.input.raw()).values, depth_,
-                   spec_.steps, output<void>(arguments.output.raw()));
+    const TypedView<float> weights(pass.saved.data(), weights_, spec_.type, device_);
+    compute_weights(here, pass.inputs[0], pass.lengths, in_place() ? pass.saved.data() : pass.scratch.data(), weights);
+    multiply_heads(here, square<const void>(weights.raw(), spec_.type), parts(pass.inputs[0].raw()).values, depth_,
+                   spec_.steps, output<void>(pass.output.raw()));
   }
 
-  void backward(const AttentionBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
-    if (does_fused(arguments.lengths)) {
+    if (does_fused(pass.lengths)) {
       const std::string refusal =
-          fused_->backward({arguments.input.raw(), arguments.output.raw(), arguments.output_gradient.raw(),
-                            arguments.saved.data(), arguments.input_gradient.raw(), arguments.scratch.data()});
+          fused_->backward({pass.inputs[0].raw(), pass.output.raw(), pass.output_gradients[0].raw(), pass.saved.data(),
+                            pass.input_gradients[0].raw(), pass.scratch.data()});
       if (refusal.empty()) return;
       drop_fused(refusal);
       // Forward left no weights: they take the place of its statistics.
-      const TypedView<float> weights(const_cast<float*>(arguments.saved.data()), weights_, spec_.type, device_);
-      compute_weights(context(device_), arguments.input, {}, arguments.scratch.data(), weights);
+      const TypedView<float> weights(const_cast<float*>(pass.saved.data()), weights_, spec_.type, device_);
+      compute_weights(context(device_), pass.inputs[0], {}, pass.scratch.data(), weights);
     }
-    backward_from_weights(arguments);
+    backward_from_weights(pass);
   }
 
  private:
@@ -182,16 +180,16 @@ class CudaAttention final : public AttentionPlan {
     });
   }
 
-  void backward_from_weights(const AttentionBackward& arguments) const {
+  void backward_from_weights(const BackwardPass& pass) const {
     Context& here = context(device_);
-    const auto input = parts(arguments.input.raw());
-    const auto gradient = parts(arguments.input_gradient.raw());
-    const TypedView<const float> weights(arguments.saved.data(), weights_, spec_.type, device_);
-    const TypedView<float> scratch(arguments.scratch.data(), weights_, spec_.type, device_);
-    const Operand output_gradient = output<const void>(arguments.output_gradient.raw());
+    const auto input = parts(pass.inputs[0].raw());
+    const auto gradient = parts(pass.input_gradients[0].raw());
+    const TypedView<const float> weights(pass.saved.data(), weights_, spec_.type, device_);
+    const TypedView<float> scratch(pass.scratch.data(), weights_, spec_.type, device_);
+    const Operand output_gradient = output<const void>(pass.output_gradients[0].raw());
     multiply_heads(here, output_gradient, input.values.transpose(), spec_.steps, depth_,
                    square<void>(scratch.raw(), spec_.type));
-    const Visible seen = visible(here, arguments.lengths);
+    const Visible seen = visible(here, pass.lengths);
     with_element(spec_.type, [&](auto element) {
       launch(here, "attention_scores_gradient", static_cast<unsigned>(rows_), threads(),
              scores_gradient_kernel<decltype(element)>, seen, scale(), weights, scratch);

@@ -310,7 +310,7 @@ constexpr std::size_t lane_width(const BatchNormSpec& spec) {
 
 /// Runs batch norm of elements of one type. Data begins at multiples of 16 bytes.
 template <class Element, std::size_t kWidth>
-class CudaBatchNorm final : public BatchNormPlan {
+class CudaBatchNorm final : public Plan {
  public:
   CudaBatchNorm(const Device& device, const BatchNormSpec& spec)
       : device_(device),
@@ -324,39 +324,21 @@ class CudaBatchNorm final : public BatchNormPlan {
     return {2 * channels_, 2 * partials_ + channels_, 2 * partials_ + 3 * channels_};
   }
 
-  void forward_train(const BatchNormForward& arguments) override {
-    const Context& here = context(device_);
-    float *means = arguments.scratch.data(), *deviations = means + partials_, *factor = deviations + partials_;
-    const Moments saved{arguments.saved.data(), arguments.saved.data() + channels_};
-    launch(here, "batch_norm_moments", blocks_of(cut_), kThreads, moments_kernel<Element, kWidth>, cut_,
-           elements(arguments.input), means, deviations);
-    launch(here, "batch_norm_combine_moments", tiles_of(channel_cut_), kThreads, combine_moments_kernel,
-           {spec_, channel_cut_, means, deviations, arguments.scale.data(), saved, arguments.running_mean.data(),
-            arguments.running_variance.data(), factor});
-    normalize(here, arguments, saved.mean, factor);
-  }
+  void forward(const ForwardPass& pass) override { spec_.training ? forward_train(pass) : forward_evaluate(pass); }
 
-  void forward_evaluate(const BatchNormForward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     const Context& here = context(device_);
-    float* factor = arguments.scratch.data();
-    launch_over(here, "batch_norm_running_factor", spec_.channels, running_factor_kernel, arguments.scale.data(),
-                arguments.running_variance.data(), spec_.epsilon, factor, spec_.channels);
-    normalize(here, arguments, arguments.running_mean.data(), factor);
-  }
-
-  void backward(const BatchNormBackward& arguments) override {
-    const Context& here = context(device_);
-    const float *mean = arguments.saved.data(), *inverse_deviation = mean + channels_;
-    float *sums = arguments.scratch.data(), *moments = sums + partials_;
+    const float *mean = pass.saved.data(), *inverse_deviation = mean + channels_;
+    float *sums = pass.scratch.data(), *moments = sums + partials_;
     float *factor = moments + partials_, *slope = factor + channels_, *offset = slope + channels_;
-    launch_over(here, "batch_norm_factor", spec_.channels, factor_kernel, arguments.scale.data(), inverse_deviation,
+    launch_over(here, "batch_norm_factor", spec_.channels, factor_kernel, pass.parameters[0].data(), inverse_deviation,
                 factor, spec_.channels);
-    Gradients<Element> gradients = describe(arguments, mean, factor);
+    Gradients<Element> gradients = describe(pass, mean, factor);
     launch(here, "batch_norm_reduce", blocks_of(cut_), kThreads, reduce_kernel<Element, kWidth>, cut_, gradients, sums,
            moments);
     launch(here, "batch_norm_combine_gradients", tiles_of(channel_cut_), kThreads, combine_gradients_kernel,
-           {channel_cut_, sums, moments, inverse_deviation, factor, arguments.scale_gradient.data(),
-            arguments.shift_gradient.data(), slope, offset});
+           {channel_cut_, sums, moments, inverse_deviation, factor, pass.parameter_gradients[0].data(),
+            pass.parameter_gradients[1].data(), slope, offset});
     if (gradients.masked != nullptr) {
       // The first sweep stored the gradient behind the ReLU: nothing is left to add or to mask.
       gradients.first = gradients.masked;
@@ -364,34 +346,54 @@ class CudaBatchNorm final : public BatchNormPlan {
       gradients.mask = Mask::kNone;
     }
     launch(here, "batch_norm_input_gradient", blocks_of(cut_), kThreads, input_gradient_kernel<Element, kWidth>, cut_,
-           gradients, slope, offset, elements(arguments.input_gradient));
+           gradients, slope, offset, elements(pass.input_gradients[0]));
   }
 
  private:
+  void forward_train(const ForwardPass& pass) {
+    const Context& here = context(device_);
+    float *means = pass.scratch.data(), *deviations = means + partials_, *factor = deviations + partials_;
+    const Moments saved{pass.saved.data(), pass.saved.data() + channels_};
+    launch(here, "batch_norm_moments", blocks_of(cut_), kThreads, moments_kernel<Element, kWidth>, cut_,
+           elements(pass.inputs[0]), means, deviations);
+    launch(here, "batch_norm_combine_moments", tiles_of(channel_cut_), kThreads, combine_moments_kernel,
+           {spec_, channel_cut_, means, deviations, pass.parameters[0].data(), saved, pass.statistics[0].data(),
+            pass.statistics[1].data(), factor});
+    normalize(here, pass, saved.mean, factor);
+  }
+
+  void forward_evaluate(const ForwardPass& pass) {
+    const Context& here = context(device_);
+    float* factor = pass.scratch.data();
+    launch_over(here, "batch_norm_running_factor", spec_.channels, running_factor_kernel, pass.parameters[0].data(),
+                pass.statistics[1].data(), spec_.epsilon, factor, spec_.channels);
+    normalize(here, pass, pass.statistics[0].data(), factor);
+  }
+
   template <class View>
   static auto* elements(const View& view) {
     DRAGONN_CHECK(is_aligned(view.raw()), "batch norm of memory that does not begin at a multiple of 16 bytes");
     return view.template as<Element>();
   }
 
-  void normalize(const Context& here, const BatchNormForward& arguments, const float* mean, const float* factor) const {
+  void normalize(const Context& here, const ForwardPass& pass, const float* mean, const float* factor) const {
     launch(here, "batch_norm_normalize", blocks_of(cut_), kThreads, normalize_kernel<Element, kWidth>, cut_,
-           {elements(arguments.input), elements(arguments.residual), mean, factor, arguments.shift.data(), spec_.relu,
-            elements(arguments.output)});
+           {elements(pass.inputs[0]), spec_.residual ? elements(pass.inputs[1]) : nullptr, mean, factor,
+            pass.parameters[1].data(), spec_.relu, elements(pass.output)});
   }
 
-  Gradients<Element> describe(const BatchNormBackward& arguments, const float* mean, const float* factor) const {
-    const auto gradients = arguments.output_gradients;
+  Gradients<Element> describe(const BackwardPass& pass, const float* mean, const float* factor) const {
+    const auto gradients = pass.output_gradients;
     const Mask mask = !spec_.relu ? Mask::kNone : spec_.residual ? Mask::kOutput : Mask::kRecompute;
-    return {elements(arguments.input),
-            elements(arguments.output),
+    return {elements(pass.inputs[0]),
+            elements(pass.output),
             elements(gradients[0]),
             gradients.size() > 1 ? elements(gradients[1]) : nullptr,
             mask,
             mean,
             factor,
-            arguments.shift.data(),
-            elements(arguments.residual_gradient)};
+            pass.parameters[1].data(),
+            spec_.residual ? elements(pass.input_gradients[1]) : nullptr};
   }
 
   Device device_;
@@ -401,12 +403,12 @@ class CudaBatchNorm final : public BatchNormPlan {
 };
 
 template <class Element>
-std::unique_ptr<BatchNormPlan> make_of(const Device& device, const BatchNormSpec& spec) {
+std::unique_ptr<Plan> make_of(const Device& device, const BatchNormSpec& spec) {
   if (lane_width(spec) == 1) return std::make_unique<CudaBatchNorm<Element, 1>>(device, spec);
   return std::make_unique<CudaBatchNorm<Element, kPackSize<Element>>>(device, spec);
 }
 
-std::unique_ptr<BatchNormPlan> make(const Device& device, const BatchNormSpec& spec) {
+std::unique_ptr<Plan> make(const Device& device, const BatchNormSpec& spec) {
   return spec.type == ElementType::kBf16 ? make_of<Bf16>(device, spec) : make_of<float>(device, spec);
 }
 

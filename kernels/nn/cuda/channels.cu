@@ -111,25 +111,23 @@ __global__ void backward_kernel(Neighbourhood near, Reader<Element> input, Reade
   }
 }
 
-class LocalResponse final : public LocalResponsePlan {
+class LocalResponse final : public Plan {
  public:
   LocalResponse(const Device& device, const LocalResponseSpec& spec) : device_(device), near_(spec) {}
 
-  PlanMemory memory() const override { return {}; }
-
-  void forward(const LocalResponseForward& arguments) override {
-    const std::size_t size = arguments.output.size();
-    with_element(arguments.output.type(), [&](auto element) {
-      launch_over(context(device_), "local_response", size, forward_kernel<decltype(element)>, near_, arguments.input,
-                  arguments.output, size);
+  void forward(const ForwardPass& pass) override {
+    const std::size_t size = pass.output.size();
+    with_element(pass.output.type(), [&](auto element) {
+      launch_over(context(device_), "local_response", size, forward_kernel<decltype(element)>, near_, pass.inputs[0],
+                  pass.output, size);
     });
   }
 
-  void backward(const LocalResponseBackward& arguments) override {
-    const std::size_t size = arguments.input_gradient.size();
-    with_element(arguments.input_gradient.type(), [&](auto element) {
+  void backward(const BackwardPass& pass) override {
+    const std::size_t size = pass.input_gradients[0].size();
+    with_element(pass.input_gradients[0].type(), [&](auto element) {
       launch_over(context(device_), "local_response_backward", size, backward_kernel<decltype(element)>, near_,
-                  arguments.input, arguments.output_gradient, arguments.input_gradient, size);
+                  pass.inputs[0], pass.output_gradients[0], pass.input_gradients[0], size);
     });
   }
 
@@ -141,8 +139,7 @@ class LocalResponse final : public LocalResponsePlan {
 [[maybe_unused]] const bool registered =
     kernels::copy_channels.add(DeviceType::kCuda, copy) && kernels::scale_channels.add(DeviceType::kCuda, scale) &&
     kernels::channel_products.add(DeviceType::kCuda, products) &&
-    kernels::make_local_response_plan.add(DeviceType::kCuda,
-                                          construct_plan<LocalResponse, LocalResponsePlan, LocalResponseSpec>);
+    kernels::make_local_response_plan.add(DeviceType::kCuda, construct_plan<LocalResponse>);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -18,7 +18,7 @@ namespace {
 
 /// Convolution by cuDNN, which takes tensors of one type. The caller's weights are HWIO in float32: [patch, outputs].
 /// cuDNN's KRSC is the transpose, [outputs, patch], in the type of the tensors; so is the gradient that it computes.
-class CudnnConvolution final : public WeightedPlan {
+class CudnnConvolution final : public Plan {
  public:
   CudnnConvolution(const Device& device, const ConvolutionSpec& spec, std::shared_ptr<const ConvolutionPasses> passes)
       : device_(device),
@@ -41,29 +41,30 @@ class CudnnConvolution final : public WeightedPlan {
 
   std::vector<PassDescription> describe() const override { return passes_->describe(); }
 
-  void forward(const WeightedForward& arguments) override {
+  void forward(const ForwardPass& pass) override {
     // Backward of a training plan reads this copy again.
-    const TypedView<float> weights = weights_in(spec_.training ? arguments.saved : arguments.scratch);
-    float* workspace = arguments.scratch.data() + (spec_.training ? 0 : weight_floats());
-    swap_axes(arguments.weights, patch_, outputs_, weights);
-    const float* bias = passes_->adds_bias() && !arguments.bias.empty() ? arguments.bias.data() : nullptr;
-    passes_->forward({elements(arguments.input), weights.raw(), bias, elements(arguments.output)}, workspace);
-    if (bias == nullptr && !arguments.bias.empty()) add_to_rows(context(device_), arguments.bias, arguments.output);
+    const TypedView<float> weights = weights_in(spec_.training ? pass.saved : pass.scratch);
+    float* workspace = pass.scratch.data() + (spec_.training ? 0 : weight_floats());
+    swap_axes(pass.parameters[0], patch_, outputs_, weights);
+    const float* bias =
+        passes_->adds_bias() && !bias_of(pass.parameters).empty() ? bias_of(pass.parameters).data() : nullptr;
+    passes_->forward({elements(pass.inputs[0]), weights.raw(), bias, elements(pass.output)}, workspace);
+    if (bias == nullptr && !bias_of(pass.parameters).empty())
+      add_to_rows(context(device_), bias_of(pass.parameters), pass.output);
   }
 
-  void backward(const WeightedBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
-    const void* gradient = elements(arguments.output_gradient);
-    const TypedView<float> transposed = weights_in(arguments.scratch);
-    passes_->backward_weights(elements(arguments.input), gradient, transposed.raw(),
-                              arguments.scratch.data() + weight_floats());
-    swap_axes(transposed, outputs_, patch_, arguments.weights_gradient);
-    if (!arguments.bias_gradient.empty())
-      sum_columns(context(device_), bias_cut_, arguments.output_gradient, arguments.scratch.data(),
-                  arguments.bias_gradient.data());
+    const void* gradient = elements(pass.output_gradients[0]);
+    const TypedView<float> transposed = weights_in(pass.scratch);
+    passes_->backward_weights(elements(pass.inputs[0]), gradient, transposed.raw(),
+                              pass.scratch.data() + weight_floats());
+    swap_axes(transposed, outputs_, patch_, pass.parameter_gradients[0]);
+    if (!bias_of(pass.parameter_gradients).empty())
+      sum_columns(context(device_), bias_cut_, pass.output_gradients[0], pass.scratch.data(),
+                  bias_of(pass.parameter_gradients).data());
     if (!spec_.input_gradient) return;
-    passes_->backward_data(arguments.saved.data(), gradient, elements(arguments.input_gradient),
-                           arguments.scratch.data());
+    passes_->backward_data(pass.saved.data(), gradient, elements(pass.input_gradients[0]), pass.scratch.data());
   }
 
  private:
@@ -118,7 +119,7 @@ std::shared_ptr<const ConvolutionPasses> graphs_for(const Device& device, const 
   return graphs;
 }
 
-std::unique_ptr<WeightedPlan> make(const Device& device, const ConvolutionSpec& spec) {
+std::unique_ptr<Plan> make(const Device& device, const ConvolutionSpec& spec) {
   const DeviceMath math = math_for(spec, context(device).math());
   const bool fits_cudnn = !overhangs(spec.vertical, spec.height) && !overhangs(spec.horizontal, spec.width);
   if (fits_cudnn) {

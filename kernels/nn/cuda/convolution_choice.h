@@ -121,7 +121,6 @@ std::shared_ptr<const ConvolutionPasses> make_convolution_graphs(const Device& d
 
 /// Makes a plan for any window, any number of groups and any math mode, with HWIO weights. It copies every pixel for
 /// every window that sees it, in pieces of images of at most 2^28 elements.
-std::unique_ptr<WeightedPlan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec,
-                                                     DeviceMath math);
+std::unique_ptr<Plan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec, DeviceMath math);
 
 }  // namespace dragonn::kernels::cuda

@@ -70,7 +70,7 @@ __global__ void input_gradient_kernel(Backward<Element> to, std::size_t columns,
   }
 }
 
-class CudaLayerNorm final : public LayerNormPlan {
+class CudaLayerNorm final : public Plan {
  public:
   CudaLayerNorm(const Device& device, const LayerNormSpec& spec)
       : device_(device),
@@ -81,32 +81,33 @@ class CudaLayerNorm final : public LayerNormPlan {
 
   PlanMemory memory() const override { return {2 * rows_, 0, spec_.training ? 2 * partials_ : 0}; }
 
-  void forward(const LayerNormForward& arguments) override {
+  void forward(const ForwardPass& pass) override {
     const Context& here = context(device_);
-    float* means = arguments.saved.data();
-    with_element(arguments.output.type(), [&](auto element) {
+    float* means = pass.saved.data();
+    with_element(pass.output.type(), [&](auto element) {
       launch(here, "layer_norm", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns),
              forward_kernel<decltype(element)>,
-             {arguments.input, arguments.scale.data(), arguments.shift.data(), arguments.output, means, means + rows_},
+             {pass.inputs[0], pass.parameters[0].data(), pass.parameters[1].data(), pass.output, means, means + rows_},
              cut_.columns, spec_.epsilon);
     });
   }
 
-  void backward(const LayerNormBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     Context& here = context(device_);
-    float *scale_sums = arguments.scratch.data(), *shift_sums = scale_sums + partials_;
-    with_element(arguments.output_gradient.type(), [&](auto element) {
+    float *scale_sums = pass.scratch.data(), *shift_sums = scale_sums + partials_;
+    with_element(pass.output_gradients[0].type(), [&](auto element) {
       using Element = decltype(element);
-      const Backward<Element> terms{arguments.input, arguments.output_gradient, arguments.saved.data(),
-                                    arguments.saved.data() + rows_};
+      const Backward<Element> terms{pass.inputs[0], pass.output_gradients[0], pass.saved.data(),
+                                    pass.saved.data() + rows_};
       launch(here, "layer_norm_parameter_gradients", blocks_of(cut_), kThreads, column_pair_kernel<Backward<Element>>,
              terms, cut_, scale_sums, shift_sums);
+      if (!spec_.input_gradient) return;
       launch(here, "layer_norm_input_gradient", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns),
-             input_gradient_kernel<Element>, terms, cut_.columns, arguments.scale.data(), arguments.input_gradient);
+             input_gradient_kernel<Element>, terms, cut_.columns, pass.parameters[0].data(), pass.input_gradients[0]);
     });
-    combine_columns(here, cut_, scale_sums, arguments.scale_gradient.data());
-    combine_columns(here, cut_, shift_sums, arguments.shift_gradient.data());
+    combine_columns(here, cut_, scale_sums, pass.parameter_gradients[0].data());
+    combine_columns(here, cut_, shift_sums, pass.parameter_gradients[1].data());
   }
 
  private:

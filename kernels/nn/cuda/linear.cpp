@@ -19,7 +19,7 @@ bool is_aligned(const float* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % LtProduct::kAlignmentBytes == 0;
 }
 
-class CudaLinear final : public WeightedPlan {
+class CudaLinear final : public Plan {
  public:
   CudaLinear(const Device& device, const LinearSpec& spec)
       : device_(device),
@@ -40,40 +40,40 @@ class CudaLinear final : public WeightedPlan {
     return {copy_floats(), workspace(biased_), std::max(sums, workspace(gradients_))};
   }
 
-  void forward(const WeightedForward& arguments) override {
+  void forward(const ForwardPass& pass) override {
     Context& here = context(device_);
     // Backward of a training plan reads this copy again.
-    const View<float> copy = spec_.training ? arguments.saved : arguments.scratch;
+    const View<float> copy = spec_.training ? pass.saved : pass.scratch;
     if (rounds_weights())
-      convert(arguments.weights, TypedView<float>(copy.data(), weight_count(), spec_.type, device_));
-    if (biased_ != nullptr) return multiply_with_bias(arguments, copy);
+      convert(pass.parameters[0], TypedView<float>(copy.data(), weight_count(), spec_.type, device_));
+    if (biased_ != nullptr) return multiply_with_bias(pass, copy);
     multiply(here, math_,
              {.rows = spec_.batch,
               .columns = spec_.outputs,
               .inner = spec_.inputs,
-              .a = {arguments.input.raw(), spec_.inputs},
-              .b = {rounds_weights() ? copy.data() : arguments.weights.data(), spec_.inputs, true},
+              .a = {pass.inputs[0].raw(), spec_.inputs},
+              .b = {rounds_weights() ? copy.data() : pass.parameters[0].data(), spec_.inputs, true},
               .type = spec_.type,
-              .result = arguments.output.raw(),
+              .result = pass.output.raw(),
               .result_type = spec_.type,
               .stride = spec_.outputs});
-    if (!arguments.bias.empty()) add_to_rows(here, arguments.bias, arguments.output);
+    if (!bias_of(pass.parameters).empty()) add_to_rows(here, bias_of(pass.parameters), pass.output);
   }
 
-  void backward(const WeightedBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     Context& here = context(device_);
-    const TypedView<const float> gradient = arguments.output_gradient;
-    differentiate_parameters(here, arguments);
+    const TypedView<const float> gradient = pass.output_gradients[0];
+    differentiate_parameters(here, pass);
     if (!spec_.input_gradient) return;
     multiply(here, math_,
              {.rows = spec_.batch,
               .columns = spec_.inputs,
               .inner = spec_.outputs,
               .a = {gradient.raw(), spec_.outputs},
-              .b = {rounds_weights() ? arguments.saved.data() : arguments.weights.data(), spec_.inputs},
+              .b = {rounds_weights() ? pass.saved.data() : pass.parameters[0].data(), spec_.inputs},
               .type = spec_.type,
-              .result = arguments.input_gradient.raw(),
+              .result = pass.input_gradients[0].raw(),
               .result_type = spec_.type,
               .stride = spec_.inputs});
   }
@@ -85,23 +85,23 @@ class CudaLinear final : public WeightedPlan {
     return made->exists() ? std::move(made) : nullptr;
   }
 
-  void differentiate_parameters(Context& here, const WeightedBackward& arguments) const {
-    const TypedView<const float> gradient = arguments.output_gradient;
-    float* const weights_gradient = arguments.weights_gradient.data();
-    if (gradients_ != nullptr && is_aligned(weights_gradient) && is_aligned(arguments.bias_gradient.data()))
-      return gradients_->run(arguments.input.raw(), gradient.raw(), arguments.bias_gradient.data(), weights_gradient,
-                             arguments.scratch.data());
+  void differentiate_parameters(Context& here, const BackwardPass& pass) const {
+    const TypedView<const float> gradient = pass.output_gradients[0];
+    float* const weights_gradient = pass.parameter_gradients[0].data();
+    if (gradients_ != nullptr && is_aligned(weights_gradient) && is_aligned(bias_of(pass.parameter_gradients).data()))
+      return gradients_->run(pass.inputs[0].raw(), gradient.raw(), bias_of(pass.parameter_gradients).data(),
+                             weights_gradient, pass.scratch.data());
     multiply(here, math_,
              {.rows = spec_.outputs,
               .columns = spec_.inputs,
               .inner = spec_.batch,
               .a = {gradient.raw(), spec_.outputs, true},
-              .b = {arguments.input.raw(), spec_.inputs},
+              .b = {pass.inputs[0].raw(), spec_.inputs},
               .type = spec_.type,
               .result = weights_gradient,
               .stride = spec_.inputs});
-    if (!arguments.bias_gradient.empty())
-      sum_columns(here, bias_cut_, gradient, arguments.scratch.data(), arguments.bias_gradient.data());
+    if (!bias_of(pass.parameter_gradients).empty())
+      sum_columns(here, bias_cut_, gradient, pass.scratch.data(), bias_of(pass.parameter_gradients).data());
   }
 
   /// Returns whether products read a copy of the weights in bf16.
@@ -115,11 +115,11 @@ class CudaLinear final : public WeightedPlan {
   }
 
   /// Computes the output in one kernel. @param copy of the weights, with room for one of the bias behind it.
-  void multiply_with_bias(const WeightedForward& arguments, View<float> copy) const {
+  void multiply_with_bias(const ForwardPass& pass, View<float> copy) const {
     const TypedView<float> bias(copy.data() + weight_floats(), bias_cut_.columns, spec_.type, device_);
-    convert(arguments.bias, bias);
-    float* workspace = arguments.scratch.data() + (spec_.training ? 0 : copy_floats());
-    biased_->run(copy.data(), arguments.input.raw(), bias.raw(), arguments.output.raw(), workspace);
+    convert(bias_of(pass.parameters), bias);
+    float* workspace = pass.scratch.data() + (spec_.training ? 0 : copy_floats());
+    biased_->run(copy.data(), pass.inputs[0].raw(), bias.raw(), pass.output.raw(), workspace);
   }
 
   Device device_;

@@ -68,7 +68,7 @@ __global__ void scatter_kernel(Geometry g, Reader<Element> patches, Writer<Eleme
   }
 }
 
-class PatchConvolution final : public WeightedPlan {
+class PatchConvolution final : public Plan {
  public:
   PatchConvolution(const Device& device, const ConvolutionSpec& spec, DeviceMath math)
       : device_(device),
@@ -96,14 +96,13 @@ class PatchConvolution final : public WeightedPlan {
     return passes;
   }
 
-  void forward(const WeightedForward& arguments) override {
+  void forward(const ForwardPass& pass) override {
     Context& here = context(device_);
     // Backward of a training plan reads this copy again.
-    const View<float> memory =
-        spec_.training ? arguments.saved : arguments.scratch.subview(patch_floats(), weight_floats());
-    const TypedView<const float> weights = rounded_weights(arguments.weights, memory);
+    const View<float> memory = spec_.training ? pass.saved : pass.scratch.subview(patch_floats(), weight_floats());
+    const TypedView<const float> weights = rounded_weights(pass.parameters[0], memory);
     for_each_piece([&](std::int64_t first, std::int64_t images) {
-      const void* patches = patches_of(here, arguments.input, first, images, arguments.scratch);
+      const void* patches = patches_of(here, pass.inputs[0], first, images, pass.scratch);
       multiply(here, math_,
                {.rows = pixels(images),
                 .columns = group_outputs(),
@@ -111,24 +110,24 @@ class PatchConvolution final : public WeightedPlan {
                 .a = {patches, row(), false, patch()},
                 .b = {weights.raw(), spec_.output_channels, false, group_outputs()},
                 .type = spec_.type,
-                .result = arguments.output.subview(outputs(first), outputs(images)).raw(),
+                .result = pass.output.subview(outputs(first), outputs(images)).raw(),
                 .result_type = spec_.type,
                 .stride = spec_.output_channels,
                 .next = group_outputs(),
                 .batch = spec_.groups});
     });
-    if (!arguments.bias.empty()) add_to_rows(here, arguments.bias, arguments.output);
+    if (!bias_of(pass.parameters).empty()) add_to_rows(here, bias_of(pass.parameters), pass.output);
   }
 
-  void backward(const WeightedBackward& arguments) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     Context& here = context(device_);
-    if (!arguments.bias_gradient.empty())
-      sum_columns(here, bias_cut_, arguments.output_gradient, arguments.scratch.data(), arguments.bias_gradient.data());
-    for_each_piece(
-        [&](std::int64_t first, std::int64_t images) { add_weights_gradient(here, arguments, first, images); });
+    if (!bias_of(pass.parameter_gradients).empty())
+      sum_columns(here, bias_cut_, pass.output_gradients[0], pass.scratch.data(),
+                  bias_of(pass.parameter_gradients).data());
+    for_each_piece([&](std::int64_t first, std::int64_t images) { add_weights_gradient(here, pass, first, images); });
     if (spec_.input_gradient)
-      for_each_piece([&](std::int64_t first, std::int64_t images) { input_gradient(here, arguments, first, images); });
+      for_each_piece([&](std::int64_t first, std::int64_t images) { input_gradient(here, pass, first, images); });
   }
 
  private:
@@ -184,10 +183,9 @@ class PatchConvolution final : public WeightedPlan {
     return patches.raw();
   }
 
-  void add_weights_gradient(Context& here, const WeightedBackward& arguments, std::int64_t first,
-                            std::int64_t images) const {
-    const void* patches = patches_of(here, arguments.input, first, images, arguments.scratch);
-    const void* gradient = arguments.output_gradient.subview(outputs(first), outputs(images)).raw();
+  void add_weights_gradient(Context& here, const BackwardPass& pass, std::int64_t first, std::int64_t images) const {
+    const void* patches = patches_of(here, pass.inputs[0], first, images, pass.scratch);
+    const void* gradient = pass.output_gradients[0].subview(outputs(first), outputs(images)).raw();
     multiply(here, math_,
              {.rows = patch(),
               .columns = group_outputs(),
@@ -195,31 +193,31 @@ class PatchConvolution final : public WeightedPlan {
               .a = {patches, row(), true, patch()},
               .b = {gradient, spec_.output_channels, false, group_outputs()},
               .type = spec_.type,
-              .result = arguments.weights_gradient.data(),
+              .result = pass.parameter_gradients[0].data(),
               .stride = spec_.output_channels,
               .next = group_outputs(),
               .batch = spec_.groups,
               .keep = first == 0 ? 0.0f : 1.0f});
   }
 
-  void input_gradient(Context& here, const WeightedBackward& arguments, std::int64_t first, std::int64_t images) const {
-    const TypedView<float> target = arguments.input_gradient.subview(inputs(first), inputs(images));
-    const TypedView<float> patches = plain_ ? target : patches_in(arguments.scratch, images);
+  void input_gradient(Context& here, const BackwardPass& pass, std::int64_t first, std::int64_t images) const {
+    const TypedView<float> target = pass.input_gradients[0].subview(inputs(first), inputs(images));
+    const TypedView<float> patches = plain_ ? target : patches_in(pass.scratch, images);
     const bool rounded = spec_.type == ElementType::kBf16;
-    multiply(here, math_,
-             {.rows = pixels(images),
-              .columns = patch(),
-              .inner = group_outputs(),
-              .a = {arguments.output_gradient.subview(outputs(first), outputs(images)).raw(), spec_.output_channels,
-                    false, group_outputs()},
-              .b = {rounded ? arguments.saved.data() : arguments.weights.data(), spec_.output_channels, true,
-                    group_outputs()},
-              .type = spec_.type,
-              .result = patches.raw(),
-              .result_type = spec_.type,
-              .stride = row(),
-              .next = patch(),
-              .batch = spec_.groups});
+    multiply(
+        here, math_,
+        {.rows = pixels(images),
+         .columns = patch(),
+         .inner = group_outputs(),
+         .a = {pass.output_gradients[0].subview(outputs(first), outputs(images)).raw(), spec_.output_channels, false,
+               group_outputs()},
+         .b = {rounded ? pass.saved.data() : pass.parameters[0].data(), spec_.output_channels, true, group_outputs()},
+         .type = spec_.type,
+         .result = patches.raw(),
+         .result_type = spec_.type,
+         .stride = row(),
+         .next = patch(),
+         .batch = spec_.groups});
     if (plain_) return;
     with_element(spec_.type, [&](auto element) {
       launch_over(here, "scatter_patches", target.size(), scatter_kernel<decltype(element)>, geometry_, patches, target,
@@ -238,8 +236,7 @@ class PatchConvolution final : public WeightedPlan {
 
 }  // namespace
 
-std::unique_ptr<WeightedPlan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec,
-                                                     DeviceMath math) {
+std::unique_ptr<Plan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec, DeviceMath math) {
   return std::make_unique<PatchConvolution>(device, spec, math);
 }
 

@@ -79,7 +79,7 @@ __global__ void backward_kernel(Geometry g, Reader<Element> output_gradient, con
   }
 }
 
-class CudaPooling final : public PoolingPlan {
+class CudaPooling final : public Plan {
  public:
   CudaPooling(const Device& device, const PoolingSpec& spec) : device_(device), spec_(spec), geometry_(spec) {}
 
@@ -87,27 +87,28 @@ class CudaPooling final : public PoolingPlan {
     return {spec_.training && maximum() ? aligned_floats(geometry_.outputs) : 0, 0, 0};
   }
 
-  void forward(TypedView<const float> input, TypedView<float> output, View<float> saved, View<float>) override {
+  void forward(const ForwardPass& pass) override {
     const Context& here = context(device_);
     const unsigned blocks = here.blocks(geometry_.outputs, kThreads);
-    auto* places = spec_.training ? reinterpret_cast<std::int32_t*>(saved.data()) : nullptr;
-    with_element(output.type(), [&](auto element) {
+    auto* places = spec_.training ? reinterpret_cast<std::int32_t*>(pass.saved.data()) : nullptr;
+    with_element(pass.output.type(), [&](auto element) {
       using Element = decltype(element);
       if (maximum())
-        launch(here, "maximum pooling", blocks, kThreads, maximum_kernel<Element>, geometry_, input, output, places);
+        launch(here, "maximum pooling", blocks, kThreads, maximum_kernel<Element>, geometry_, pass.inputs[0],
+               pass.output, places);
       else
-        launch(here, "average pooling", blocks, kThreads, average_kernel<Element>, geometry_, input, output);
+        launch(here, "average pooling", blocks, kThreads, average_kernel<Element>, geometry_, pass.inputs[0],
+               pass.output);
     });
   }
 
-  void backward(TypedView<const float> output_gradient, TypedView<float> input_gradient, View<const float> saved,
-                View<float>) override {
+  void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     const Context& here = context(device_);
-    const auto* places = maximum() ? reinterpret_cast<const std::int32_t*>(saved.data()) : nullptr;
-    with_element(input_gradient.type(), [&](auto element) {
+    const auto* places = maximum() ? reinterpret_cast<const std::int32_t*>(pass.saved.data()) : nullptr;
+    with_element(pass.input_gradients[0].type(), [&](auto element) {
       launch_over(here, "pooling_backward", geometry_.inputs, backward_kernel<decltype(element)>, geometry_,
-                  output_gradient, places, input_gradient);
+                  pass.output_gradients[0], places, pass.input_gradients[0]);
     });
   }
 
