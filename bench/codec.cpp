@@ -20,7 +20,7 @@ namespace dragonn::bench {
 namespace {
 
 using codec::IndexCodecEntry;
-using codec::ListValueCodecEntry;
+using codec::ValueCodecEntry;
 
 constexpr const char* kRandom = "random";
 constexpr const char* kClustered = "clustered";
@@ -77,8 +77,7 @@ class CodecBenchmark final : public Benchmark {
   }
 
   Rows run(Progress& progress) override {
-    const MethodSettings of_indices = chosen<IndexCodecEntry>(indices_),
-                         of_values = chosen<ListValueCodecEntry>(values_);
+    const MethodSettings of_indices = chosen<IndexCodecEntry>(indices_), of_values = chosen<ValueCodecEntry>(values_);
     progress.plan(static_cast<double>(indices_.size() * values_.size() * densities_.size() * patterns_.size()));
     Rows rows;
     for (const std::string& pattern : patterns_) {
@@ -86,7 +85,7 @@ class CodecBenchmark final : public Benchmark {
         const std::vector<std::uint32_t> indices = draw_indices(pattern, numel_, density);
         for (const std::string& name : indices_) {
           for (const std::string& value_name : values_) {
-            const codec::ListCoding coding{{name, of_indices.at(name)}, {value_name, of_values.at(value_name)}};
+            const codec::CodecChoice coding{{name, of_indices.at(name)}, {value_name, of_values.at(value_name)}};
             rows.push_back(measure(coding, {indices, pattern, density}));
             progress.advance(1, fmt::format("{}, density {}, {}", coding.name(), density, pattern));
           }
@@ -117,7 +116,7 @@ class CodecBenchmark final : public Benchmark {
     double density;
   };
 
-  nlohmann::ordered_json measure(const codec::ListCoding& coding, const Drawn& drawn) const {
+  nlohmann::ordered_json measure(const codec::CodecChoice& coding, const Drawn& drawn) const {
     const std::size_t entries = drawn.indices.size();
     Rng rng(1, "codec benchmark values");
     std::vector<float> values(alone_ ? 0 : entries);
@@ -132,7 +131,7 @@ class CodecBenchmark final : public Benchmark {
     // What papers send is read in place: there is no time to measure.
     const bool decodes = !coding.is_raw();
     const std::size_t of_values = alone_ ? 0
-                                         : Registry<ListValueCodecEntry>::instance()
+                                         : Registry<ValueCodecEntry>::instance()
                                                .at(coding.values.name)
                                                .make(coding.values.settings)
                                                ->code_bytes(entries);

@@ -2,7 +2,7 @@
 /// `dragonn-bench compress`: seconds per selection, compared with the rates at which this machine reads, copies and
 /// accumulates the same buffers in the same run.
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -12,13 +12,12 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include "bench/bandwidth.h"
 #include "bench/benchmark.h"
-#include "bench/compress_rows.h"
 #include "bench/device_timer.h"
 #include "bench/gradients.h"
 #include "bench/options.h"
 #include "bench/selection.h"
+#include "core/choice.h"
 #include "core/file.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/magnitude.h"
@@ -32,33 +31,6 @@ using compress::SparsifierEntry;
 /// The name that rows give to the distribution of gradients from files.
 const std::string kFromFile = "gradient-file";
 
-/// A sparsifier or a kernel to be measured, and how.
-struct Candidate {
-  std::string name;
-  bool is_kernel = false;
-  bool is_fused = false;
-  std::string obstacle = {};  ///< why it cannot be measured
-
-  std::unique_ptr<Selection> make(const SelectionSpec& spec) const {
-    return is_kernel ? make_kernel_selection(spec) : make_method_selection(spec);
-  }
-};
-
-/// The gradients of one size, and the machine's buffers that are measured beside them.
-struct Workload {
-  std::vector<Buffer<float>> gradients;  ///< of successive steps, on the device
-  Buffer<float> sums;                    ///< room for the machine's own copies and sums
-  double density = 0;
-  std::vector<float> exact_thresholds;  ///< per gradient, at this density
-
-  std::size_t numel() const { return gradients[0].size(); }
-  std::size_t k() const { return compress::target_count(density, numel()); }
-  Subject subject(std::size_t step) const {
-    const std::size_t which = step % gradients.size();
-    return {gradients[which].view(), exact_thresholds[which], k()};
-  }
-};
-
 /// Returns the exact threshold. Any bound too high makes select_largest find its own.
 float exact_threshold(const Buffer<float>& gradient, double density) {
   const Device& device = gradient.device();
@@ -70,40 +42,77 @@ float exact_threshold(const Buffer<float>& gradient, double density) {
   return kernels::smallest_kept(scratch);
 }
 
-Thresholds thresholds_of(const std::string& name) {
-  if (name == "method") return Thresholds::kMethod;
-  return name == "settled" ? Thresholds::kSettled : Thresholds::kExact;
+/// The gradients of one size, and the machine's buffers that are measured beside them.
+struct Workload {
+  std::vector<Buffer<float>> gradients;  ///< of successive steps, on the device
+  Buffer<float> sums;                    ///< room for the machine's own copies and sums
+  double density = 0;
+  std::vector<float> exact_thresholds;  ///< per gradient, at this density
+
+  void set_density(double value) {
+    density = value;
+    exact_thresholds.clear();
+    for (const auto& gradient : gradients) exact_thresholds.push_back(exact_threshold(gradient, density));
+  }
+
+  std::size_t numel() const { return gradients[0].size(); }
+  std::size_t k() const { return compress::target_count(density, numel()); }
+  Subject subject(std::size_t step) const {
+    const std::size_t which = step % gradients.size();
+    return {gradients[which].view(), exact_thresholds[which], k()};
+  }
+};
+
+/// The seconds of all rounds. An empty list was not measured.
+struct Measurement {
+  std::vector<double> seconds;
+  std::vector<double> read_seconds, copy_seconds;
+  std::vector<double> add_seconds;  ///< of fused selections
+  std::optional<std::size_t> selected, elements_read;
+};
+
+double percentile_or_nan(const std::vector<double>& values, double share) {
+  return values.empty() ? std::numeric_limits<double>::quiet_NaN() : percentile(values, share);
+}
+
+nlohmann::ordered_json count_or_null(std::optional<std::size_t> count) {
+  return count ? nlohmann::ordered_json(*count) : nlohmann::ordered_json();
+}
+
+double over(std::optional<std::size_t> count, std::size_t divisor) {
+  return count ? static_cast<double>(*count) / static_cast<double>(divisor) : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// Returns the share of the time of `other` that a row saves, if `rows` has the other.
+nlohmann::ordered_json saving(const Rows& rows, const nlohmann::ordered_json& row, const std::string& other) {
+  const auto found = std::ranges::find_if(rows, [&](const auto& candidate) {
+    return candidate["sparsifier"] == other && candidate["mode"] == row["mode"];
+  });
+  if (found == rows.end() || (*found)["seconds_median"].is_null() || row["seconds_median"].is_null()) return {};
+  return 1 - row["seconds_median"].get<double>() / (*found)["seconds_median"].get<double>();
 }
 
 class CompressBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
     add_device_option(command, device_name_);
-    sparsifier_option_ = command
-                             .add_option("--sparsifier", sparsifiers_,
-                                         "Sparsifiers to measure, or all (dragonn-train --list names them)")
-                             ->delimiter(',');
-    command
-        .add_option("--kernel", kernels_,
+    sparsifier_option_ = add_list_option(command, "--sparsifier", sparsifiers_,
+                                         "Sparsifiers to measure, or all (dragonn-train --list names them)");
+    add_list_option(command, "--kernel", kernels_,
                     "Kernels to measure, or all; without --sparsifier only the kernels are measured")
-        ->delimiter(',')
         ->default_str("")
         ->check(CLI::IsMember(kernel_choices()));
-    command
-        .add_option("--set", assignments_,
-                    "Override a setting of a sparsifier, such as dgc.strategy=grace (repeatable)")
-        ->type_name("METHOD.KEY=VALUE")
-        ->default_str("");
+    add_set_option(command, assignments_,
+                   "Override a setting of a sparsifier, such as dgc.strategy=grace (repeatable)");
     command
         .add_option(
             "--threshold", threshold_,
             "Thresholds to select with. method: the method's own; settled: a threshold that is known before the pass "
             "(fixed or fed back) is replaced by the exact k-th magnitude; exact: a sampled one is replaced, too")
         ->check(CLI::IsMember({"settled", "method", "exact"}));
-    CLI::Option* const numel = command.add_option("--numel", sizes_, "Elements of the gradient")
-                                   ->delimiter(',')
-                                   ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1));
-    command.add_option("--density", densities_, "Share of the elements to select, in (0, 1]")->delimiter(',');
+    CLI::Option* const numel =
+        add_list_option(command, "--numel", sizes_, "Elements of the gradient")->check(gradient_sizes());
+    add_list_option(command, "--density", densities_, "Share of the elements to select, in (0, 1]");
     std::vector<std::string> known = distributions();
     known.push_back(kFromFile);
     distribution_option_ =
@@ -119,17 +128,17 @@ class CompressBenchmark final : public Benchmark {
         .add_option("--dump", dump_,
                     "Also write the selections of each method, with its own thresholds, to a JSON file")
         ->type_name("FILE");
-    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024));
+    add_threads_option(command, threads_);
     command.add_option("--warmup", warmup_, "Steps before the first measurement: thresholds settle in them")
         ->check(CLI::Range(1, 100000));
-    command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
-        ->check(CLI::Range(1, 100000));
+    add_rounds_option(command, rounds_);
   }
 
   Rows run(Progress& progress) override {
     device_ = device_of(device_name_);
     omp_set_num_threads(threads_);
-    const std::vector<Candidate> candidates = resolve();
+    check_source();
+    std::vector<SelectionSpec> candidates = resolve();
     for (const double density : densities_) compress::target_count(density, 1);  // refuses a bad one before the work
     Workload workload;
     if (!inputs_.empty()) {
@@ -148,20 +157,16 @@ class CompressBenchmark final : public Benchmark {
       }
       workload.sums = Buffer<float>(numel, device_);
       kernels::fill(0, workload.sums.view());
-      for (const double density : densities_) measure_density(workload, density, candidates, {progress, rows, dump});
+      for (const double density : densities_) {
+        workload.set_density(density);
+        std::ranges::move(measure_all(workload, candidates, progress, dump), std::back_inserter(rows));
+      }
     }
     if (!dump_.empty()) write_file_atomically(dump_, dump.dump() + "\n");
     return rows;
   }
 
  private:
-  /// The destinations of the outcome.
-  struct Outcome {
-    Progress& progress;
-    Rows& rows;
-    nlohmann::ordered_json& dump;
-  };
-
   void plan(Progress& progress, std::size_t candidates) const {
     const double numel = std::accumulate(sizes_.begin(), sizes_.end(), 0.0);
     progress.plan(numel * (warmup_ + rounds_) * static_cast<double>(densities_.size() * candidates));
@@ -184,73 +189,87 @@ class CompressBenchmark final : public Benchmark {
     distribution_ = kFromFile;
   }
 
-  /// Returns all candidates. Names and settings are known to be valid.
-  std::vector<Candidate> resolve() {
-    check_source();
-    std::vector<Candidate> candidates;
-    for (const std::string& name : methods()) {
-      candidates.push_back({.name = name, .is_fused = false});
-      candidates.push_back({.name = name, .is_fused = true});
+  /// Returns all candidates, for any gradient. Names and settings are known to be valid.
+  std::vector<SelectionSpec> resolve() const {
+    std::vector<SelectionSpec> candidates;
+    const std::vector<std::string> all{"all"};
+    std::vector<std::string> methods =
+        sparsifiers_ == all ? Registry<SparsifierEntry>::instance().names() : sparsifiers_;
+    if (!kernels_.empty() && sparsifier_option_->count() == 0) methods.clear();
+    const MethodSettings settings = method_settings<SparsifierEntry>(methods, assignments_);
+    for (const std::string& name : methods) {
+      for (const bool is_fused : {false, true})
+        candidates.push_back({.name = name, .settings = settings.at(name), .is_fused = is_fused, .device = device_});
     }
-    const bool all_kernels = kernels_ == std::vector<std::string>{"all"};
     for (const KernelName& kernel : kernel_names()) {
-      if (!all_kernels && std::ranges::find(kernels_, kernel.name) == kernels_.end()) continue;
+      if (kernels_ != all && std::ranges::find(kernels_, kernel.name) == kernels_.end()) continue;
       const bool is_elsewhere = kernel.device && *kernel.device != device_.type;
-      if (is_elsewhere && all_kernels) continue;
+      if (is_elsewhere && kernels_ == all) continue;
       if (is_elsewhere)
         throw ConfigError(fmt::format("--kernel {}: not there with --device {}", kernel.name, device_name_));
-      if (!kernel.obstacle.empty() && !all_kernels)
+      if (!kernel.obstacle.empty() && kernels_ != all)
         throw ConfigError(fmt::format("--kernel {}: {}", kernel.name, kernel.obstacle));
-      candidates.push_back(
-          {.name = kernel.name, .is_kernel = true, .is_fused = kernel.is_fused, .obstacle = kernel.obstacle});
+      candidates.push_back({.name = kernel.name,
+                            .is_kernel = true,
+                            .is_fused = kernel.is_fused,
+                            .device = device_,
+                            .obstacle = kernel.obstacle});
     }
     return candidates;
   }
 
-  /// Returns the names of the sparsifiers to be measured; their settings are in settings_.
-  std::vector<std::string> methods() {
-    std::vector<std::string> names = sparsifiers_;
-    if (!kernels_.empty() && sparsifier_option_->count() == 0) names.clear();
-    if (names == std::vector<std::string>{"all"}) names = Registry<SparsifierEntry>::instance().names();
-    settings_ = method_settings<SparsifierEntry>(names, assignments_);
-    return names;
-  }
-
-  SelectionSpec spec_of(const Candidate& candidate, const Workload& workload, Thresholds thresholds) const {
-    SelectionSpec spec{.name = candidate.name,
-                       .is_fused = candidate.is_fused,
-                       .numel = workload.numel(),
-                       .density = workload.density,
-                       .thresholds = thresholds,
-                       .device = device_};
-    if (!candidate.is_kernel) spec.settings = settings_.at(candidate.name);
-    return spec;
-  }
-
-  void measure_density(Workload& workload, double density, const std::vector<Candidate>& candidates,
-                       const Outcome& outcome) const {
-    workload.density = density;
-    workload.exact_thresholds.clear();
-    for (const auto& gradient : workload.gradients) {
-      workload.exact_thresholds.push_back(exact_threshold(gradient, density));
+  /// Measures at one density. Each row also has the share of another's time that it saves: of the method `dgc` in the
+  /// same mode, and of the baseline `prefix_sums`; null without the other.
+  Rows measure_all(Workload& workload, std::vector<SelectionSpec>& candidates, Progress& progress,
+                   nlohmann::ordered_json& dump) const {
+    Rows rows;
+    for (SelectionSpec& candidate : candidates) {
+      candidate.numel = workload.numel();
+      candidate.density = workload.density;
+      candidate.thresholds = choice_of<Thresholds>("threshold", threshold_);
+      rows.push_back(row(candidate, workload.k(), measure(candidate, workload, progress)));
+      if (!dump_.empty() && !candidate.is_kernel && !candidate.is_fused) append_dump(candidate, workload, dump);
     }
-    Rows found;
-    for (const Candidate& candidate : candidates) {
-      found.push_back(compress_row(conditions_of(candidate, workload), candidate.is_fused, workload.k(),
-                                   measure(candidate, workload, outcome.progress)));
-      if (!dump_.empty() && !candidate.is_kernel && !candidate.is_fused) append_dump(candidate, workload, outcome.dump);
+    for (nlohmann::ordered_json& row : rows) {
+      row["below_dgc"] = saving(rows, row, "dgc");
+      row["below_prefix_sums"] = saving(rows, row, "prefix_sums");
     }
-    append_savings(found);
-    outcome.rows.insert(outcome.rows.end(), found.begin(), found.end());
+    return rows;
   }
 
-  nlohmann::ordered_json conditions_of(const Candidate& candidate, const Workload& workload) const {
-    return {{"sparsifier", candidate.name}, {"device", device_name_},        {"numel", workload.numel()},
-            {"density", workload.density},  {"distribution", distribution_}, {"threads", threads_}};
+  /// Returns a row, with null for all that was not measured. @param k entries asked for.
+  nlohmann::ordered_json row(const SelectionSpec& spec, std::size_t k, const Measurement& measured) const {
+    const auto numel = static_cast<double>(spec.numel);
+    const double bytes = numel * (spec.is_fused ? kAddBytes : kReadBytes);
+    const double median = percentile_or_nan(measured.seconds, 0.5);
+    const double read = percentile_or_nan(measured.read_seconds, 0.5);
+    const double add = percentile_or_nan(measured.add_seconds, 0.5);
+    const double copy_rate = numel * kCopyBytes / percentile_or_nan(measured.copy_seconds, 0.5);
+    return {{"sparsifier", spec.name},
+            {"device", device_name_},
+            {"numel", spec.numel},
+            {"density", spec.density},
+            {"distribution", distribution_},
+            {"threads", threads_},
+            {"mode", spec.is_fused ? "fused" : "select"},
+            {"seconds_median", or_null(median)},
+            {"seconds_p10", or_null(percentile_or_nan(measured.seconds, 0.1))},
+            {"seconds_p90", or_null(percentile_or_nan(measured.seconds, 0.9))},
+            {"gigabytes_per_second", or_null(numel * kReadBytes / median * 1e-9)},
+            {"selected", count_or_null(measured.selected)},
+            {"selected_over_k", or_null(over(measured.selected, k))},
+            {"passes", or_null(over(measured.elements_read, spec.numel))},
+            {"read_gigabytes_per_second", or_null(numel * kReadBytes / read * 1e-9)},
+            {"accumulate_gigabytes_per_second", or_null(numel * kAddBytes / add * 1e-9)},
+            {"of_read", or_null(read / median)},
+            {"of_accumulate", or_null(add / median)},
+            {"bytes", bytes},
+            {"copy_gigabytes_per_second", or_null(copy_rate * 1e-9)},
+            {"of_copy", or_null(bytes / median / copy_rate)}};
   }
 
-  CompressMeasurement measure(const Candidate& candidate, Workload& workload, Progress& progress) const {
-    CompressMeasurement measured;
+  Measurement measure(const SelectionSpec& candidate, Workload& workload, Progress& progress) const {
+    Measurement measured;
     const auto advance = [&](int steps) {
       progress.advance(static_cast<double>(workload.numel()) * steps,
                        fmt::format("{}, {} elements, density {}", candidate.name, workload.numel(), workload.density));
@@ -261,7 +280,7 @@ class CompressBenchmark final : public Benchmark {
       advance(warmup_ + rounds_);
       return measured;
     }
-    const auto selection = candidate.make(spec_of(candidate, workload, thresholds_of(threshold_)));
+    const auto selection = make_selection(candidate);
     std::size_t step = 0;
     for (; step < static_cast<std::size_t>(warmup_); ++step) {
       selection->run(workload.subject(step));
@@ -283,8 +302,9 @@ class CompressBenchmark final : public Benchmark {
   }
 
   /// Appends what the method selects from each gradient, from its first step on, with its own thresholds.
-  void append_dump(const Candidate& candidate, const Workload& workload, nlohmann::ordered_json& dump) const {
-    const auto selection = candidate.make(spec_of(candidate, workload, Thresholds::kMethod));
+  void append_dump(SelectionSpec candidate, const Workload& workload, nlohmann::ordered_json& dump) const {
+    candidate.thresholds = Thresholds::kMethod;
+    const auto selection = make_selection(candidate);
     kernels::HostMirror<std::uint32_t> indices;
     kernels::HostMirror<float> values;
     for (std::size_t step = 0; step < workload.gradients.size(); ++step) {
@@ -307,7 +327,6 @@ class CompressBenchmark final : public Benchmark {
   std::vector<std::string> sparsifiers_{"all"};
   std::vector<std::string> kernels_;
   std::vector<std::string> assignments_;
-  MethodSettings settings_;
   std::string threshold_ = "settled";
   std::vector<std::size_t> sizes_{std::size_t{1} << 24};
   std::vector<double> densities_{0.001};

@@ -4,6 +4,8 @@
 #include "kernels/gradient/decode.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -13,7 +15,6 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include "bench/bandwidth.h"
 #include "bench/benchmark.h"
 #include "bench/device_timer.h"
 #include "bench/options.h"
@@ -43,33 +44,24 @@ std::vector<SparseVector> draw_lists(std::size_t ranks, std::size_t numel, doubl
 
 using Lists = std::span<const SparseVector>;
 
-/// Sums lists in memory of one device.
-class Workplace {
- public:
-  virtual ~Workplace() = default;
-
-  /// Decodes all lists into one dense vector: DRAGONN, section 4.3.
-  virtual void decode_sparse(Lists lists) = 0;
-  /// Decodes all lists into one sparse list.
-  virtual void decode_coo(Lists lists) = 0;
-  /// Makes every list a dense vector and adds these up: the baseline of DRAGONN's paper.
-  virtual void decode_dense(Lists lists) = 0;
-};
+// Workplaces sum lists in memory of one device: decode_sparse decodes all lists into one dense vector (DRAGONN, section
+// 4.3), decode_coo into one sparse list; decode_dense makes every list a dense vector and adds these up, the baseline
+// of DRAGONN's paper.
 
 /// Sums by the code of the collectives.
-class HostWorkplace final : public Workplace {
+class HostWorkplace {
  public:
   explicit HostWorkplace(std::size_t numel) : decoder_(numel), dense_(numel), of_one_(numel) {}
 
-  void decode_sparse(Lists lists) override {
+  void decode_sparse(Lists lists) {
     add(lists);
     decoder_.finish_dense(dense_);
   }
-  void decode_coo(Lists lists) override {
+  void decode_coo(Lists lists) {
     add(lists);
     decoder_.finish(sum_);
   }
-  void decode_dense(Lists lists) override {
+  void decode_dense(Lists lists) {
     std::ranges::fill(dense_, 0.0f);
     for (const SparseVector& list : lists) {
       std::ranges::fill(of_one_, 0.0f);
@@ -90,20 +82,20 @@ class HostWorkplace final : public Workplace {
 };
 
 /// Sums by the kernels of a device.
-class DeviceWorkplace final : public Workplace {
+class DeviceWorkplace {
  public:
   DeviceWorkplace(std::size_t numel, const Device& device)
       : decoder_(numel, device), sum_(device), dense_(numel, device), of_one_(numel, device) {}
 
-  void decode_sparse(Lists lists) override {
+  void decode_sparse(Lists lists) {
     kernels::fill(0, dense_.view());
     for (const SparseVector& list : lists) kernels::scatter_add(list, dense_.view());
   }
-  void decode_coo(Lists lists) override {
+  void decode_coo(Lists lists) {
     for (const SparseVector& list : lists) decoder_.add(list.indices.view(), list.values.view());
     decoder_.finish(sum_);
   }
-  void decode_dense(Lists lists) override {
+  void decode_dense(Lists lists) {
     kernels::fill(0, dense_.view());
     for (const SparseVector& list : lists) {
       kernels::fill(0, of_one_.view());
@@ -119,43 +111,29 @@ class DeviceWorkplace final : public Workplace {
   Buffer<float> of_one_;
 };
 
-std::unique_ptr<Workplace> make_workplace(std::size_t numel, const Device& device) {
-  if (device.is_cpu()) return std::make_unique<HostWorkplace>(numel);
-  return std::make_unique<DeviceWorkplace>(numel, device);
-}
+using Decode = std::function<void(Lists)>;
 
-struct Decoding {
-  std::string name;
-  void (Workplace::*run)(Lists);
-};
-
-const std::vector<Decoding>& decodings() {
-  static const std::vector<Decoding> table{
-      {"sparse", &Workplace::decode_sparse}, {"coo", &Workplace::decode_coo}, {"dense", &Workplace::decode_dense}};
-  return table;
+/// Returns the ways to sum. They share one workplace.
+template <class Workplace>
+std::map<std::string, Decode> decodings_in(const std::shared_ptr<Workplace>& place) {
+  return {{"sparse", [place](Lists lists) { place->decode_sparse(lists); }},
+          {"coo", [place](Lists lists) { place->decode_coo(lists); }},
+          {"dense", [place](Lists lists) { place->decode_dense(lists); }}};
 }
 
 class DecodeBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
     add_device_option(command, device_name_);
-    command.add_option("--ranks", ranks_, "Numbers of ranks; each has one list")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 4096));
-    command.add_option("--numel", numel_, "Elements of the bucket")
-        ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1));
+    add_list_option(command, "--ranks", ranks_, "Numbers of ranks; each has one list")->check(CLI::Range(1, 4096));
+    command.add_option("--numel", numel_, "Elements of the bucket")->check(gradient_sizes());
     command.add_option("--density", density_, "Share of the elements in each list, in (0, 1]");
-    std::vector<std::string> names;
-    for (const Decoding& decoding : decodings()) names.push_back(decoding.name);
-    command
-        .add_option(
-            "--decode", decodings_,
-            "Ways to sum. sparse: add all lists into one dense vector, window by window; coo: add all lists into one "
-            "sparse list; dense: make a dense vector of each list and add these up")
-        ->delimiter(',')
-        ->check(CLI::IsMember(names));
-    command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
-        ->check(CLI::Range(1, 100000));
+    add_list_option(
+        command, "--decode", decodings_,
+        "Ways to sum. sparse: add all lists into one dense vector, window by window; coo: add all lists into one "
+        "sparse list; dense: make a dense vector of each list and add these up")
+        ->check(CLI::IsMember(decodings_));
+    add_rounds_option(command, rounds_);
   }
 
   Rows run(Progress& progress) override {
@@ -164,18 +142,19 @@ class DecodeBenchmark final : public Benchmark {
     const std::size_t k = compress::target_count(density_, numel_);
     const std::vector<SparseVector> lists =
         draw_lists(static_cast<std::size_t>(std::ranges::max(ranks_)), numel_, density_, device);
-    const std::unique_ptr<Workplace> place = make_workplace(numel_, device);
+    const std::map<std::string, Decode> decodings =
+        device.is_cpu() ? decodings_in(std::make_shared<HostWorkplace>(numel_))
+                        : decodings_in(std::make_shared<DeviceWorkplace>(numel_, device));
     const double lists_per_round = std::accumulate(ranks_.begin(), ranks_.end(), 0.0);
     progress.plan(lists_per_round * (rounds_ + 1) * static_cast<double>(decodings_.size()));
     Rows rows;
     for (const std::string& name : decodings_) {
-      const auto decoding = std::ranges::find(decodings(), name, &Decoding::name);
       // Rounds go over all numbers of ranks, so that other work on the machine affects them alike.
       std::vector<std::vector<double>> seconds(ranks_.size());
       for (int round = -1; round < rounds_; ++round) {
         for (std::size_t which = 0; which < ranks_.size(); ++which) {
           const Lists used = Lists(lists).first(static_cast<std::size_t>(ranks_[which]));
-          const double taken = seconds_on(device, [&] { (place.get()->*decoding->run)(used); });
+          const double taken = seconds_on(device, [&] { decodings.at(name)(used); });
           if (round >= 0) seconds[which].push_back(taken);  // the first touches the memory
           progress.advance(ranks_[which], fmt::format("{} of {} ranks, round {}", name, ranks_[which], round + 1));
         }

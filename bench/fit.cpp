@@ -68,30 +68,27 @@ class FitBenchmark final : public Benchmark {
     const auto gradients = read_gradients({inputs_.begin(), inputs_.end()});
     progress.plan(static_cast<double>(gradients.size()));
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      add_rows(inputs_[i], gradients[i], rows);
+      const std::vector<float>& gradient = gradients[i];
+      const Statistics all = statistics(gradient);
+      std::vector<float> magnitudes(gradient.size());
+      std::ranges::transform(gradient, magnitudes.begin(), [](float value) { return std::abs(value); });
+      std::ranges::sort(magnitudes, std::greater<>());
+      for (double share : shares(gradient.size())) {
+        const double rank = std::ceil(share * static_cast<double>(gradient.size()));
+        rows.push_back(
+            {{"input", inputs_[i]},
+             {"share", share},
+             {"magnitude", magnitudes[static_cast<std::size_t>(rank) - 1]},
+             {"exponential", compress::exponential_threshold(all.mean, share)},
+             {"gamma", compress::gamma_threshold(all.mean, all.mean_log, share, compress::GammaInverse::kExact)},
+             {"pareto", compress::pareto_threshold(all.mean, all.variance, share)}});
+      }
       progress.advance(1, inputs_[i]);
     }
     return rows;
   }
 
  private:
-  static void add_rows(const std::string& input, const std::vector<float>& gradient, Rows& rows) {
-    const Statistics all = statistics(gradient);
-    std::vector<float> magnitudes(gradient.size());
-    std::ranges::transform(gradient, magnitudes.begin(), [](float value) { return std::abs(value); });
-    std::ranges::sort(magnitudes, std::greater<>());
-    for (double share : shares(gradient.size())) {
-      const double rank = std::ceil(share * static_cast<double>(gradient.size()));
-      rows.push_back(
-          {{"input", input},
-           {"share", share},
-           {"magnitude", magnitudes[static_cast<std::size_t>(rank) - 1]},
-           {"exponential", compress::exponential_threshold(all.mean, share)},
-           {"gamma", compress::gamma_threshold(all.mean, all.mean_log, share, compress::GammaInverse::kExact)},
-           {"pareto", compress::pareto_threshold(all.mean, all.variance, share)}});
-    }
-  }
-
   std::vector<std::string> inputs_;
 };
 

@@ -3,7 +3,6 @@
 #include "data/loader.h"
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "bench/benchmark.h"
+#include "bench/device_timer.h"
 #include "bench/options.h"
 #include "core/error.h"
 #include "core/program.h"
@@ -36,8 +36,7 @@ class LoaderBenchmark final : public Benchmark {
     command.add_option("--data", data_, "Data set to read");
     command.add_option("--path", path_, "Folder of its files");
     command.add_option("--batch", batch_, "Samples of a batch")->check(CLI::Range(1, 1 << 20));
-    command.add_option("--threads", threads_, "Numbers of decoding threads, for data sets that have them")
-        ->delimiter(',')
+    add_list_option(command, "--threads", threads_, "Numbers of decoding threads, for data sets that have them")
         ->check(CLI::Range(1, 256));
     command.add_option("--rounds", rounds_, "Epochs of each row; the table shows medians")->check(CLI::Range(1, 1000));
     command.add_option("--steps", steps_, "Batches of a round; 0: an epoch")->check(CLI::NonNegativeNumber);
@@ -70,10 +69,10 @@ class LoaderBenchmark final : public Benchmark {
     std::vector<double> rates, memory;
     loader.next();  // opens what is opened once
     for (int round = 0; round < rounds_; ++round) {
-      const auto start = std::chrono::steady_clock::now();
-      for (std::size_t step = 0; step < steps; ++step) loader.next();
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-      rates.push_back(static_cast<double>(steps * batch_) / taken.count());
+      const double seconds = seconds_of([&] {
+        for (std::size_t step = 0; step < steps; ++step) loader.next();
+      });
+      rates.push_back(static_cast<double>(steps * batch_) / seconds);
       memory.push_back(resident_mb());
       progress.advance(1, fmt::format("{} threads, round {}", threads, round + 1));
     }

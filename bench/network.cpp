@@ -8,9 +8,10 @@
 #include <fmt/format.h>
 
 #include "bench/benchmark.h"
+#include "bench/options.h"
 #include "bench/ranks.h"
 #include "bench/training_step.h"
-#include "comm/network_probe.h"
+#include "comm/network_model.h"
 #include "comm/sparse/exchange_cost.h"
 #include "compress/sparsifier.h"
 #include "core/units_text.h"
@@ -81,7 +82,7 @@ std::vector<std::string> network_advice(const comm::NetworkModel& network, const
 class NetworkBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
-    command.add_option("--model", advised_.models, "Models to predict the exchange of")->delimiter(',');
+    add_list_option(command, "--model", advised_.models, "Models to predict the exchange of");
     command.add_option("--workers", advised_.ranks, "Workers to predict the exchange for")->check(CLI::Range(2, 4096));
     command.add_option("--density", advised_.density, "Density of the sparse exchange to predict, in (0, 1]");
     command.add_option("--timeout", timeout_s_, "Longest wait for a message, in seconds")->check(CLI::PositiveNumber);
@@ -103,14 +104,6 @@ class NetworkBenchmark final : public Benchmark {
     if (times.empty()) return {};
     const comm::NetworkModel network = fit_network(times);
     remarks_ = network_advice(network, advised_);
-    return to_rows(times, network, backend);
-  }
-
-  std::vector<std::string> remarks() const override { return remarks_; }
-
- private:
-  static Rows to_rows(const std::vector<comm::PingPong>& times, const comm::NetworkModel& network,
-                      const std::string& backend) {
     Rows rows;
     for (const comm::PingPong& time : times) {
       const double bytes = static_cast<double>(time.bytes);
@@ -125,6 +118,9 @@ class NetworkBenchmark final : public Benchmark {
     return rows;
   }
 
+  std::vector<std::string> remarks() const override { return remarks_; }
+
+ private:
   AdvisedRuns advised_;
   double timeout_s_ = 120;
   std::vector<std::string> remarks_;

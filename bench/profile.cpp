@@ -12,7 +12,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/options.h"
-#include "codec/value_codec.h"
+#include "codec/values/value_codec.h"
 #include "compress/memory.h"
 #include "compress/sparsifier.h"
 #include "trainer/cost_model/cost_model_measure.h"
@@ -28,15 +28,12 @@ Component with_defaults(const std::string& name) {
 class ProfileBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
-    command
-        .add_option("--sparsifier", sparsifiers_,
-                    "Sparsifiers or quantizers to measure, or all sparsifiers (dragonn-train --list names them)")
-        ->delimiter(',');
+    add_list_option(command, "--sparsifier", sparsifiers_,
+                    "Sparsifiers or quantizers to measure, or all sparsifiers (dragonn-train --list names them)");
     command.add_option("--memory", memory_, "Memory (error feedback) that accumulates in the same pass");
-    command.add_option("--density", densities_, "Share of the elements to select, in (0, 1]")->delimiter(',');
-    command
-        .add_option("--ranks", ranks_, "Workers of the runs that will read the profile: that many lists are decoded")
-        ->delimiter(',')
+    add_list_option(command, "--density", densities_, "Share of the elements to select, in (0, 1]");
+    add_list_option(command, "--ranks", ranks_,
+                    "Workers of the runs that will read the profile: that many lists are decoded")
         ->check(CLI::Range(2, 4096));
     command
         .add_option("--min-numel", smallest_,
@@ -47,7 +44,7 @@ class ProfileBenchmark final : public Benchmark {
     command.add_option("--decode", decode_, "Form of the decoded sum")->check(CLI::IsMember({"sparse", "dense"}));
     command.add_option("--momentum", momentum_, "Momentum, for memories that apply it")->check(CLI::Range(0.0, 1.0));
     add_device_option(command, device_);
-    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024));
+    add_threads_option(command, threads_);
   }
 
   Rows run(Progress& progress) override {
@@ -69,7 +66,7 @@ class ProfileBenchmark final : public Benchmark {
                                              .momentum = momentum_,
                                              .device = device};
           if (is_quantizer(sparsifier)) {
-            exchange.quantizer = with_defaults<codec::ValueCodecEntry>(sparsifier);
+            exchange.quantizer = with_defaults<codec::QuantizerEntry>(sparsifier);
           } else {
             exchange.sparsifier = with_defaults<compress::SparsifierEntry>(sparsifier);
           }
@@ -88,7 +85,7 @@ class ProfileBenchmark final : public Benchmark {
   static constexpr std::size_t kLargest = std::size_t{1} << 28;
 
   static bool is_quantizer(const std::string& name) {
-    return Registry<codec::ValueCodecEntry>::instance().contains(name);
+    return Registry<codec::QuantizerEntry>::instance().contains(name);
   }
 
   void check() {

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include "bench/bandwidth.h"
 #include "bench/benchmark.h"
 #include "bench/device_timer.h"
 #include "bench/gradients.h"
@@ -21,39 +20,28 @@
 namespace dragonn::bench {
 namespace {
 
-using codec::ValueCodecEntry;
-
-/// A verb of the exchange, and its seconds in each round.
-struct Stage {
-  std::string name;
-  std::vector<double> seconds;
-};
+using codec::QuantizerEntry;
 
 class QuantizeBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
     add_device_option(command, device_name_);
-    command.add_option("--quantizer", quantizers_, "Quantizers to measure, or all (dragonn-train --list names them)")
-        ->delimiter(',');
-    command.add_option("--set", assignments_, "Override a setting of a quantizer, such as qsgd.levels=7 (repeatable)")
-        ->type_name("METHOD.KEY=VALUE")
-        ->default_str("");
-    command.add_option("--numel", sizes_, "Elements of the gradient")
-        ->delimiter(',')
-        ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1));
+    add_list_option(command, "--quantizer", quantizers_,
+                    "Quantizers to measure, or all (dragonn-train --list names them)");
+    add_set_option(command, assignments_, "Override a setting of a quantizer, such as qsgd.levels=7 (repeatable)");
+    add_list_option(command, "--numel", sizes_, "Elements of the gradient")->check(gradient_sizes());
     command.add_option("--ranks", ranks_, "Ranks whose codes are added up")->check(CLI::Range(1, 4096));
     command.add_option("--distribution", distribution_, "Distribution that the gradient is drawn from")
         ->check(CLI::IsMember(distributions()));
-    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024));
-    command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
-        ->check(CLI::Range(1, 100000));
+    add_threads_option(command, threads_);
+    add_rounds_option(command, rounds_);
   }
 
   Rows run(Progress& progress) override {
     device_ = device_of(device_name_);
     omp_set_num_threads(threads_);
-    if (quantizers_ == std::vector<std::string>{"all"}) quantizers_ = Registry<ValueCodecEntry>::instance().names();
-    settings_ = method_settings<ValueCodecEntry>(quantizers_, assignments_);
+    if (quantizers_ == std::vector<std::string>{"all"}) quantizers_ = Registry<QuantizerEntry>::instance().names();
+    settings_ = method_settings<QuantizerEntry>(quantizers_, assignments_);
     const double numel_per_round = std::accumulate(sizes_.begin(), sizes_.end(), 0.0);
     progress.plan(numel_per_round * (rounds_ + 1) * static_cast<double>(quantizers_.size()));
     Rows rows;
@@ -70,59 +58,60 @@ class QuantizeBenchmark final : public Benchmark {
  private:
   void measure(const std::string& name, const Buffer<float>& gradient, Buffer<float>& sum, Progress& progress,
                Rows& rows) const {
-    const auto& entry = Registry<ValueCodecEntry>::instance().at(name);
+    const auto& entry = Registry<QuantizerEntry>::instance().at(name);
     const auto& memory_entry = Registry<compress::MemoryEntry>::instance().at(entry.unbiased ? "none" : "residual");
     const std::size_t numel = gradient.size();
-    const auto quantizer = entry.make(settings_.at(name), numel, device_);
+    const auto quantizer = entry.make(settings_.at(name));
     const auto memory = memory_entry.make(Settings(memory_entry.settings), numel, 0.0f, false, device_);
-    const std::size_t code_bytes = quantizer->code_bytes();
+    const std::size_t code_bytes = quantizer->code_bytes(numel);
     Buffer<std::byte> codes(code_bytes * static_cast<std::size_t>(ranks_), device_);
     const View<std::byte> mine = codes.view().subview(0, code_bytes);
 
-    Stage encode{"encode", {}}, settle{"settle", {}}, decode{"decode", {}};
-    std::vector<double> read;
+    std::vector<double> read, encode, settle, decode;
     // All alternate, so that other work on the machine affects them alike.
     for (int round = -1; round < rounds_; ++round) {
       const double reading = read_seconds(device_, gradient.view(), sum.view());
       const double encoding = seconds_on(device_, [&] {
         const kernels::PassResult& pass = memory->compensate(quantizer->plan(), gradient.view(), 1.0f);
-        quantizer->encode({.step = static_cast<std::uint64_t>(round + 1)}, pass, memory->accumulated(), mine);
+        quantizer->encode(memory->accumulated(), {.step = static_cast<std::uint64_t>(round + 1), .pass = &pass}, mine);
       });
-      const double settling = seconds_on(device_, [&] { memory->settle({.code = {quantizer.get(), mine}}); });
+      const double settling = seconds_on(device_, [&] { memory->settle({.codec = quantizer.get(), .code = mine}); });
       if (round < 0) {  // the first touches the memory; what is added up need not be of different ranks
         for (int rank = 1; rank < ranks_; ++rank) {
           kernels::transfer(View<const std::byte>(mine),
                             codes.view().subview(static_cast<std::size_t>(rank) * code_bytes, code_bytes));
         }
       }
-      const double decoding = seconds_on(device_, [&] { quantizer->decode(codes.view(), sum.view()); });
+      const double decoding = seconds_on(device_, [&] { quantizer->sum(codes.view(), {}, sum.view()); });
       progress.advance(static_cast<double>(numel), fmt::format("{}, {} elements, round {}", name, numel, round + 1));
       if (round < 0) continue;
       read.push_back(reading);
-      encode.seconds.push_back(encoding);
-      settle.seconds.push_back(settling);
-      decode.seconds.push_back(decoding);
+      encode.push_back(encoding);
+      settle.push_back(settling);
+      decode.push_back(decoding);
     }
-    rows.push_back(row(name, encode, numel, code_bytes, read));
-    if (!entry.unbiased) rows.push_back(row(name, settle, numel, code_bytes, read));  // otherwise there is no residual
-    rows.push_back(row(name, decode, numel, code_bytes, read));
+    rows.push_back(row(name, "encode", encode, numel, code_bytes, read));
+    if (!entry.unbiased)
+      rows.push_back(row(name, "settle", settle, numel, code_bytes, read));  // otherwise there is no residual
+    rows.push_back(row(name, "decode", decode, numel, code_bytes, read));
   }
 
-  nlohmann::ordered_json row(const std::string& name, const Stage& stage, std::size_t numel, std::size_t code_bytes,
-                             const std::vector<double>& read_seconds) const {
+  /// @param stage the part of the exchange that took the seconds.
+  nlohmann::ordered_json row(const std::string& name, const char* stage, const std::vector<double>& seconds,
+                             std::size_t numel, std::size_t code_bytes, const std::vector<double>& read_seconds) const {
     const auto elements = static_cast<double>(numel);
-    const double median = percentile(stage.seconds, 0.5);
+    const double median = percentile(seconds, 0.5);
     const double read = percentile(read_seconds, 0.5);
     return {{"quantizer", name},
-            {"stage", stage.name},
+            {"stage", stage},
             {"device", device_name_},
             {"numel", numel},
             {"distribution", distribution_},
             {"threads", threads_},
             {"ranks", ranks_},
             {"seconds_median", median},
-            {"seconds_p10", percentile(stage.seconds, 0.1)},
-            {"seconds_p90", percentile(stage.seconds, 0.9)},
+            {"seconds_p10", percentile(seconds, 0.1)},
+            {"seconds_p90", percentile(seconds, 0.9)},
             {"gigabytes_per_second", elements * sizeof(float) / median * 1e-9},
             {"bits_per_element", static_cast<double>(code_bytes) * 8 / elements},
             {"read_gigabytes_per_second", elements * sizeof(float) / read * 1e-9},

@@ -10,11 +10,12 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/units_text.h"
 
 namespace dragonn::bench {
 namespace {
 
-constexpr std::size_t kGap = 2;  // spaces between columns
+constexpr std::size_t kGap = 2;  // blanks between columns (core/units_text.h)
 
 std::string number_text(double value) {
   constexpr double kMaxDigits = 1e15;  // above, a double has no exact digits to show
@@ -35,39 +36,27 @@ std::string cell(const nlohmann::ordered_json& value) {
   return value.dump();
 }
 
-/// A column as text, with its name on top.
-struct Column {
-  std::vector<std::string> cells;
-  bool is_text = true;  ///< text is aligned to the left, numbers to the right
-
-  std::size_t width() const {
-    std::size_t widest = 0;
-    for (const std::string& text : cells) widest = std::max(widest, text.size());
-    return widest;
-  }
-};
-
-Column column_of(const Rows& rows, const std::string& key) {
-  Column column{{key}};
-  for (const auto& row : rows) {
-    column.cells.push_back(cell(row.at(key)));
-    column.is_text = column.is_text && (row.at(key).is_string() || row.at(key).is_null());
-  }
-  return column;
+/// Returns the width of a key's column, its name included.
+std::size_t column_width(const Rows& rows, const std::string& key) {
+  std::size_t widest = width(key);
+  for (const auto& row : rows) widest = std::max(widest, width(cell(row.at(key))));
+  return widest;
 }
 
-void print_columns(const std::vector<Column>& columns, std::FILE* stream) {
-  if (columns.empty()) return;
-  for (std::size_t line = 0; line < columns[0].cells.size(); ++line) {
-    std::string text;
-    for (const Column& column : columns) {
-      text += column.is_text ? fmt::format("{:<{}}", column.cells[line], column.width())
-                             : fmt::format("{:>{}}", column.cells[line], column.width());
-      text.append(kGap, ' ');
+/// Prints the columns of these keys: texts are aligned to the left, numbers to the right.
+void print_columns(const Rows& rows, const std::vector<std::string>& keys, std::FILE* stream) {
+  if (keys.empty()) return;
+  std::vector<std::vector<std::string>> lines{keys};
+  std::string alignment(keys.size(), '<');
+  for (const auto& row : rows) {
+    lines.emplace_back();
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto& value = row.at(keys[i]);
+      lines.back().push_back(cell(value));
+      if (!value.is_string() && !value.is_null()) alignment[i] = '>';
     }
-    text.erase(text.find_last_not_of(' ') + 1);
-    fmt::print(stream, "{}\n", text);
   }
+  for (const std::string& line : table_lines(std::move(lines), alignment)) fmt::print(stream, "{}\n", line);
 }
 
 /// Returns the texts of a key's values, each once, without null.
@@ -116,12 +105,11 @@ double percentile(std::vector<double> values, double share) {
 void print_table(const Rows& rows, const TableColumns& columns, std::FILE* stream) {
   if (rows.empty()) return;
   std::vector<std::string> constant;
-  std::vector<Column> shown;
-  std::size_t width = 0;
+  std::vector<std::string> shown;
+  std::size_t taken = 0;
   const auto show = [&](const std::string& key) {
-    Column column = column_of(rows, key);
-    width += column.width() + (shown.empty() ? 0 : kGap);
-    if (width <= kTableWidth || shown.empty()) shown.push_back(std::move(column));
+    taken += column_width(rows, key) + (shown.empty() ? 0 : kGap);
+    if (taken <= kTableWidth || shown.empty()) shown.push_back(key);
   };
   for (const std::string& key : columns.conditions) {
     const std::vector<std::string> values = distinct_values(rows, key);
@@ -131,14 +119,14 @@ void print_table(const Rows& rows, const TableColumns& columns, std::FILE* strea
   for (const std::string& key : columns.results)
     if (!distinct_values(rows, key).empty()) show(key);
   print_conditions(constant, stream);
-  print_columns(shown, stream);
+  print_columns(rows, shown, stream);
 }
 
 void print_wide_table(const Rows& rows, std::FILE* stream) {
   if (rows.empty()) return;
-  std::vector<Column> columns;
-  for (const auto& [key, value] : rows[0].items()) columns.push_back(column_of(rows, key));
-  print_columns(columns, stream);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : rows[0].items()) keys.push_back(key);
+  print_columns(rows, keys, stream);
 }
 
 }  // namespace dragonn::bench

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/// Selection: a method's compensate and select, or a bare kernel, on one gradient, for `dragonn-bench compress`.
+/// The selections that `dragonn-bench compress` measures: sparsifiers with a memory, kernels and baselines.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +21,9 @@ enum class Thresholds {
   kSettled,  ///< a threshold known before the pass, fixed or fed back, is replaced by the exact k-th magnitude
   kExact,    ///< a sampled threshold is replaced, too: the cost of the method without its estimate
 };
+constexpr std::array<const char*, 3> choices(Thresholds) {
+  return {"method", "settled", "exact"};
+}
 
 /// A gradient to select from.
 struct Subject {
@@ -30,44 +35,52 @@ struct Subject {
 /// Selections of one kind, step after step.
 class Selection {
  public:
+  explicit Selection(const Device& device) : device_(device) {}
   virtual ~Selection() = default;
 
   /// Runs one selection and returns its seconds.
-  virtual double run(const Subject& subject) = 0;
+  double run(const Subject& subject);
   /// The entries that the last run selected.
   virtual const SparseVector& selected() const = 0;
   /// Returns the elements of the gradient that the last run read.
-  virtual std::size_t elements_read() const = 0;
+  std::size_t elements_read() const { return elements_read_; }
   /// Returns the threshold; NaN if there is none.
-  virtual float threshold() const = 0;
+  virtual float threshold() const { return std::numeric_limits<float>::quiet_NaN(); }
+
+ private:
+  virtual void select(const Subject& subject) = 0;
+  /// Empties the memory: every step measures the same.
+  virtual void finish() = 0;
+
+  Device device_;
+  std::size_t elements_read_ = 0;
 };
 
 /// The selection to be measured, and its input.
 struct SelectionSpec {
   std::string name;        ///< sparsifier or kernel
+  bool is_kernel = false;  ///< a kernel of kernel_names(), with its is_fused; settings and thresholds do not matter
   Settings settings = {};  ///< the sparsifier's
   bool is_fused = false;   ///< accumulated into a residual in the same pass; otherwise selected from a given acc
   std::size_t numel = 0;
   double density = 0;
   Thresholds thresholds = Thresholds::kMethod;
-  Device device = {};  ///< the gradient's
+  Device device = {};         ///< the gradient's
+  std::string obstacle = {};  ///< why it cannot be measured; empty if it can
 };
 
-/// Makes the selection of a sparsifier with memory `residual` or `none`. Every step begins with an empty memory, so
-/// that all measure the same. `observe` is called after each, as by an exchange of one worker.
-std::unique_ptr<Selection> make_method_selection(const SelectionSpec& spec);
+/// Makes the selection of a kernel, or of a sparsifier with memory `residual` or `none`, which observes its counts
+/// after each step as in an exchange of one worker.
+std::unique_ptr<Selection> make_selection(const SelectionSpec& spec);
 
-/// A pass of kernels/ without a method, or a baseline (bench/selection.h).
+/// A pass of kernels/ without a method, or a baseline.
 struct KernelName {
   std::string name;
   bool is_fused;
   std::optional<DeviceType> device = {};  ///< the only one that has it
   std::string obstacle = {};              ///< why it is missing on that device; empty if it is not
 };
-const std::vector<KernelName>& kernel_names();
-/// Makes the selection of a kernel. @param spec one of kernel_names(), with its is_fused; settings and thresholds do
-/// not matter.
-std::unique_ptr<Selection> make_kernel_selection(const SelectionSpec& spec);
+std::vector<KernelName> kernel_names();
 
 /// Baseline: another library's selection, for comparison in `dragonn-bench compress`. Each registers itself from its
 /// own file.

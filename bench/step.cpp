@@ -8,6 +8,8 @@
 /// as in published numbers; batch norm, pooling, loss and update count nothing, so whatever they take lowers the rate.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -19,11 +21,10 @@
 
 #include "bench/benchmark.h"
 #include "bench/device_timer.h"
-#include "bench/large_product.h"
-#include "bench/layer_profile.h"
 #include "bench/options.h"
 #include "bench/training_step.h"
 #include "core/choice.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "kernels/device_math.h"
 #include "kernels/devices.h"
@@ -67,20 +68,134 @@ nlohmann::ordered_json describe_passes(const layers::Network& network) {
   return passes;
 }
 
+/// The numbers of a layer in one pass.
+struct Work {
+  double flops = 0, bytes = 0;
+};
+
+/// Backward reads the inputs, the parameters and the output's gradient, and writes the gradients of the first two.
+Work work_of(const layers::LayerSummary& layer, bool backward, double batch) {
+  const double inputs = batch * static_cast<double>(layer.inputs);
+  const double outputs = batch * static_cast<double>(layer.output.size());
+  const auto parameters = static_cast<double>(layer.parameters);
+  const double elements = backward ? 2 * inputs + outputs + 2 * parameters : inputs + outputs + parameters;
+  return {batch * (backward ? layer.backward_flops : layer.forward_flops), elements * sizeof(float)};
+}
+
+/// Listens to the ranges that a network names while it works (kernels/trace.h). Only one profile may listen at a time,
+/// and the network must run on its thread. On a GPU every range begins and ends with an idle device, so that layers do
+/// not overlap, and a step takes longer than without a profile.
+class LayerProfile {
+ public:
+  explicit LayerProfile(const Device& device) : device_(device) {
+    DRAGONN_CHECK(listening_ == nullptr, "a second profile beside the one that listens");
+    listening_ = this;
+    before_ = kernels::register_trace(device.type, {on_begin, on_end});
+  }
+  ~LayerProfile() {
+    kernels::register_trace(device_.type, before_);
+    listening_ = nullptr;
+  }
+  LayerProfile(const LayerProfile&) = delete;
+  LayerProfile& operator=(const LayerProfile&) = delete;
+
+  /// Runs a part of a step: "forward", "backward" or "update". What it takes beside its ranges counts as its rest.
+  void run(const std::string& pass, const std::function<void()>& work) {
+    pass_ = pass;
+    in_ranges_ = 0;
+    const double begin = idle_now();
+    work();
+    add("", idle_now() - begin - in_ranges_);
+  }
+  /// Ends a step: medians are taken over steps.
+  void end_step() {
+    for (Part& part : parts_) {
+      part.seconds.push_back(part.now);
+      part.now = 0;
+    }
+  }
+
+  /// Returns a row for each layer and pass, in the order of the step: milliseconds (median over the steps), their share
+  /// of the step, gflops (of matrix products; null without), and megabytes, those of the layer's tensors and
+  /// parameters, each read or written once.
+  Rows rows(const layers::Network& network, std::size_t batch) const {
+    const std::vector<layers::LayerSummary> layers = network.summary();
+    double total = 0;
+    for (const Part& part : parts_) total += percentile(part.seconds, 0.5);
+    Rows rows;
+    for (const Part& part : parts_) {
+      const double seconds = percentile(part.seconds, 0.5);
+      const auto layer = std::ranges::find(layers, part.layer, &layers::LayerSummary::name);
+      const bool is_layer = layer != layers.end();
+      const Work work = is_layer ? work_of(*layer, part.pass == "backward", static_cast<double>(batch)) : Work{};
+      nlohmann::ordered_json row{{"pass", part.pass},
+                                 {"layer", part.layer.empty() ? "(rest)" : part.layer},
+                                 {"layer_kind", is_layer ? layer->kind : ""},
+                                 {"milliseconds", seconds * 1e3},
+                                 {"share", seconds / total}};
+      row["layer_gflops"] = work.flops > 0 ? or_null(work.flops / seconds * 1e-9) : nullptr;
+      row["megabytes"] = work.bytes > 0 ? or_null(work.bytes * 1e-6) : nullptr;
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+ private:
+  /// A part of the step, with its seconds in each step.
+  struct Part {
+    std::string pass, layer;  // an empty layer: the rest of the pass
+    std::vector<double> seconds;
+    double now = 0;  // of the step that runs
+  };
+
+  static void on_begin(const char* name) noexcept {
+    if (listening_->depth_++ > 0) return;
+    listening_->range_ = name;
+    listening_->range_begin_ = listening_->idle_now();
+  }
+  static void on_end() noexcept {
+    if (--listening_->depth_ > 0) return;
+    const double seconds = listening_->idle_now() - listening_->range_begin_;
+    listening_->in_ranges_ += seconds;
+    listening_->add(listening_->range_, seconds);
+  }
+
+  /// Waits for the device, and returns the time in seconds.
+  double idle_now() const {
+    kernels::synchronize(device_);
+    return wall_clock().now();
+  }
+  void add(const std::string& layer, double seconds) {
+    auto part =
+        std::ranges::find_if(parts_, [&](const Part& other) { return other.pass == pass_ && other.layer == layer; });
+    if (part == parts_.end()) part = parts_.insert(parts_.end(), {pass_, layer, {}});
+    part->now += seconds;
+  }
+
+  // The profile that listens. Functions of a profiler get nothing but a name, so the object must be found without one.
+  inline static LayerProfile* listening_ = nullptr;
+
+  Device device_;
+  kernels::TraceFunctions before_;
+  std::vector<Part> parts_;
+  std::string pass_, range_;
+  int depth_ = 0;  // of nested ranges: the outermost counts
+  double range_begin_ = 0, in_ranges_ = 0;
+};
+
 class StepBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
     command.add_option("--model", models_, "Model to measure (repeatable; dragonn-train --list names them)");
-    command.add_option("--set", model_settings_, "Override a setting of the model, such as hidden=1500 (repeatable)")
-        ->type_name("KEY=VALUE")
-        ->default_str("");
+    add_set_option(command, model_settings_, "Override a setting of the model, such as hidden=1500 (repeatable)",
+                   "KEY=VALUE");
     command.add_option("--batch", batch_, "Samples per step")->check(CLI::Range(1, 65536));
     add_device_option(command, device_);
     command.add_option("--device-math", math_, "Precision of the factors of matrix products on a GPU")
         ->check(CLI::IsMember(choice_names<kernels::DeviceMath>()));
     command.add_option("--graphs", graphs_, "Whether a GPU repeats forward and backward as CUDA graphs")
         ->check(CLI::IsMember({"on", "off", "both"}));
-    command.add_option("--threads", threads_, "OpenMP threads")->check(CLI::Range(1, 1024));
+    add_threads_option(command, threads_);
     command
         .add_option("--classes", classes_,
                     "Classes or size of the vocabulary (default: images 10, tokens 10000, speech 29, features 30938)")
@@ -91,8 +206,7 @@ class StepBenchmark final : public Benchmark {
             "Shape of a sample: HEIGHTxWIDTHxCHANNELS, STEPS, STEPSxFEATURES or FEATURES (default: images 32x32x3, "
             "tokens 35, speech 200x161, features 4096)")
         ->type_name("SHAPE");
-    command.add_option("--rounds", rounds_, "Measurements of each row; the table shows medians")
-        ->check(CLI::Range(1, 100000));
+    add_rounds_option(command, rounds_);
     command
         .add_option(
             "--product-side", product_side_,
@@ -188,24 +302,24 @@ class StepBenchmark final : public Benchmark {
       const kernels::TraceRange range(settings.device, "timed step");  // for profilers, without the steps before
       one_step();
     };
-    const std::unique_ptr<LargeProduct> product =
-        make_large_product(settings.device, choice_of<kernels::DeviceMath>("device math", math_),
-                           product_side_.value_or(settings.device.is_cpu() ? 2048 : 8192));
+    const std::int64_t side = product_side_.value_or(settings.device.is_cpu() ? 2048 : 8192);
+    const std::function<void()> product =
+        make_large_product(settings.device, choice_of<kernels::DeviceMath>("device math", math_), side);
     one_step();  // makes the plans
     one_step();  // a GPU records them
-    product->run();
+    product();
     std::vector<double> step_seconds, product_seconds;
     // Both alternate, and several short steps stand against one product: whatever else the machine does hits both.
-    const int steps = std::max(1, static_cast<int>(seconds_of([&] { product->run(); }) / seconds_of(one_step)));
+    const int steps = std::max(1, static_cast<int>(seconds_of(product) / seconds_of(one_step)));
     for (int round = 0; round < rounds_; ++round) {
-      product_seconds.push_back(seconds_of([&] { product->run(); }));
+      product_seconds.push_back(seconds_of(product));
       for (int i = 0; i < steps; ++i) step_seconds.push_back(seconds_of(timed_step));
       progress.advance(1, fmt::format("{}, round {}", settings.model, round + 1));
     }
     const double seconds = percentile(step_seconds, 0.5);
     const auto batch = static_cast<double>(settings.batch);
     const double rate = step.network().training_flops() * batch / seconds;
-    const double product_rate = product->flops() / percentile(product_seconds, 0.5);
+    const double product_rate = 2 * std::pow(static_cast<double>(side), 3) / percentile(product_seconds, 0.5);
     nlohmann::ordered_json row = conditions(settings, graphs);
     row.update({{"parameters", step.network().arena().size()},
                 {"seconds_median", seconds},

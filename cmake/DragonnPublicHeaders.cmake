@@ -4,7 +4,7 @@ cmake_policy(VERSION 3.24)  # in scripts, too
 set(DRAGONN_PUBLIC_HEADERS
   core/archive.h core/buffer.h core/error.h core/plugin.h core/registry.h core/rng.h core/settings.h core/shape.h
   core/sparse_vector.h kernels/devices.h kernels/gradient/select.h layers/graph.h layers/layers.h layers/network.h
-  optim/optimizer.h optim/schedule.h codec/indices/index_codec.h codec/value_codec.h codec/values/list_value_codec.h
+  optim/optimizer.h optim/schedule.h codec/indices/index_codec.h codec/values/value_codec.h
   compress/density_schedule.h compress/memory.h compress/sparsifier.h comm/sparse/sparse_collective.h data/dataset.h)
 
 # dragonn_with_included(RESULT SOURCE_DIR HEADER...): the headers and all of this project's that they include, sorted.

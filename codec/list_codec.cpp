@@ -34,7 +34,7 @@ class RawLists final : public ListCodec {
   }
   bool is_fixed_size() const override { return true; }
   bool is_lossy() const override { return false; }
-  const ListValueCodec* sums() const override { return nullptr; }
+  const ValueCodec* sums() const override { return nullptr; }
 
   std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const override {
     const std::size_t slots = code.size() / entry_bytes(has_values);
@@ -68,8 +68,7 @@ class RawLists final : public ListCodec {
 /// their number says. The code of no entries is empty.
 class CodedLists final : public ListCodec {
  public:
-  CodedLists(std::unique_ptr<IndexCodec> indices, std::unique_ptr<ListValueCodec> values,
-             const ListValueCodecEntry& traits)
+  CodedLists(std::unique_ptr<IndexCodec> indices, std::unique_ptr<ValueCodec> values, const ValueCodecEntry& traits)
       : indices_(std::move(indices)),
         values_(std::move(values)),
         lossy_(traits.lossy),
@@ -81,7 +80,7 @@ class CodedLists final : public ListCodec {
   }
   bool is_fixed_size() const override { return false; }
   bool is_lossy() const override { return lossy_; }
-  const ListValueCodec* sums() const override { return lossy_ && carries_sums_ ? values_.get() : nullptr; }
+  const ValueCodec* sums() const override { return lossy_ && carries_sums_ ? values_.get() : nullptr; }
 
   std::size_t encode(const ListView& list, bool has_values, std::span<std::byte> code) const override {
     if (list.size() == 0) return 0;
@@ -92,7 +91,7 @@ class CodedLists final : public ListCodec {
     const std::size_t begin = aligned(end);
     std::ranges::fill(code.subspan(end, begin - end), std::byte{0});
     const std::span<std::byte> values = code.subspan(begin, values_->code_bytes(list.size()));
-    values_->encode(list.values.host(), values);
+    values_->encode(list.values, {}, values);
     return begin + values.size();
   }
 
@@ -120,31 +119,31 @@ class CodedLists final : public ListCodec {
   }
 
   std::unique_ptr<IndexCodec> indices_;
-  std::unique_ptr<ListValueCodec> values_;
+  std::unique_ptr<ValueCodec> values_;
   bool lossy_, carries_sums_;
 };
 
 }  // namespace
 
-bool ListCoding::is_lossy() const {
-  return Registry<ListValueCodecEntry>::instance().at(values.name).lossy;
+bool CodecChoice::is_lossy() const {
+  return Registry<ValueCodecEntry>::instance().at(values.name).lossy;
 }
 
-bool ListCoding::carries_sums() const {
-  return Registry<ListValueCodecEntry>::instance().at(values.name).carries_sums;
+bool CodecChoice::carries_sums() const {
+  return Registry<ValueCodecEntry>::instance().at(values.name).carries_sums;
 }
 
-std::unique_ptr<ListCodec> make_list_codec(const ListCoding& coding) {
+std::unique_ptr<ListCodec> make_list_codec(const CodecChoice& coding) {
   const auto& indices = Registry<IndexCodecEntry>::instance().at(coding.indices.name);
-  const auto& values = Registry<ListValueCodecEntry>::instance().at(coding.values.name);
+  const auto& values = Registry<ValueCodecEntry>::instance().at(coding.values.name);
   if (coding.is_raw()) return std::make_unique<RawLists>();
   return std::make_unique<CodedLists>(indices.make(coding.indices.settings), values.make(coding.values.settings),
                                       values);
 }
 
-ListEstimate::ListEstimate(const ListCoding& coding) {
+ListEstimate::ListEstimate(const CodecChoice& coding) {
   const auto& indices = Registry<IndexCodecEntry>::instance().at(coding.indices.name);
-  const auto& values = Registry<ListValueCodecEntry>::instance().at(coding.values.name);
+  const auto& values = Registry<ValueCodecEntry>::instance().at(coding.values.name);
   if (coding.is_raw()) return;
   indices_ = indices.make(coding.indices.settings);
   values_ = values.make(coding.values.settings);

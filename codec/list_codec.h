@@ -8,14 +8,14 @@
 #include <string>
 
 #include "codec/indices/index_codec.h"
-#include "codec/values/list_value_codec.h"
+#include "codec/values/value_codec.h"
 #include "core/settings.h"
 #include "core/sparse_vector.h"
 
 namespace dragonn::codec {
 
 /// The codec of lists that a config chose: one for their indices, and one for their values.
-struct ListCoding {
+struct CodecChoice {
   Component indices{kRawIndices, {}};
   Component values{kRawValues, {}};
 
@@ -43,7 +43,7 @@ class ListCodec {
   /// Returns whether decoded values differ from the encoded ones.
   virtual bool is_lossy() const = 0;
   /// Returns the lossy code in which partial sums travel; null: they travel as float32.
-  virtual const ListValueCodec* sums() const = 0;
+  virtual const ValueCodec* sums() const = 0;
   /// Writes the code of a list at the beginning of `code`. Returns its length: all of `code` for a codec of a fixed
   /// size, which marks places without an entry as empty.
   /// @param code at least max_bytes() of the list long, aligned to 4 bytes.
@@ -55,7 +55,7 @@ class ListCodec {
 };
 
 /// Makes the codec of lists. @throws ConfigError if one of the names is unknown.
-std::unique_ptr<ListCodec> make_list_codec(const ListCoding& coding);
+std::unique_ptr<ListCodec> make_list_codec(const CodecChoice& coding);
 
 /// The expected size of lists whose entries are at random places. Entries may be fractions: means over ranks. Empty
 /// lists take nothing.
@@ -64,7 +64,7 @@ class ListEstimate {
   /// Estimates lists that are sent as they are: 8 bytes an entry, 4 without values.
   ListEstimate() = default;
   /// @throws ConfigError if a codec is unknown.
-  explicit ListEstimate(const ListCoding& coding);
+  explicit ListEstimate(const CodecChoice& coding);
 
   /// Returns the bytes of a list of that many of `numel` elements.
   double bytes(double entries, double numel) const;
@@ -79,7 +79,7 @@ class ListEstimate {
 
  private:
   std::shared_ptr<const IndexCodec> indices_;  // null: raw
-  std::shared_ptr<const ListValueCodec> values_;
+  std::shared_ptr<const ValueCodec> values_;
   double sum_bytes_ = sizeof(float);
   bool is_estimate_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Agreement: turns an error of one rank into the same error on all ranks, instead of a hang.
+/// Agreement of all ranks: on an error, instead of a hang, and on the time at which a timed part begins.
 #pragma once
 
 #include <exception>
@@ -28,29 +28,36 @@ class CollectiveError : public Error {
 /// @param names_rank prefix the message with that rank, unless all ranks failed.
 void throw_everywhere(Communicator& communicator, const std::exception_ptr& error, bool names_rank = true);
 
+namespace detail {
+/// Runs `work`. Returns the error that it threw.
+template <class Work>
+std::exception_ptr error_of(Work&& work) {
+  try {
+    work();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+}  // namespace detail
+
 /// Runs `work` on every rank, then agrees on its success. `work` must not communicate.
 template <class Work>
 void all_ranks_or_none(Communicator& communicator, Work&& work) {
-  std::exception_ptr error;
-  try {
-    work();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  throw_everywhere(communicator, error);
+  throw_everywhere(communicator, detail::error_of(work));
 }
 
 /// Runs `work` on rank 0 for all ranks, then agrees on its success. The error names no rank, since the work was not
 /// that rank's own. `work` must not communicate.
 template <class Work>
 void rank_zero_or_none(Communicator& communicator, Work&& work) {
-  std::exception_ptr error;
-  try {
-    if (communicator.rank() == 0) work();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  throw_everywhere(communicator, error, /*names_rank=*/false);
+  throw_everywhere(communicator, communicator.rank() == 0 ? detail::error_of(work) : nullptr, /*names_rank=*/false);
 }
+
+/// Collective. Brings all ranks to the same time: on a virtual cluster exactly and at no cost, otherwise as closely as
+/// a barrier does. Counted under Phase::kMetrics.
+void align(Communicator& communicator);
+/// Collective. Returns the latest of all ranks' times, in each of its two measures. Moves no clock that is paused.
+Moment latest_moment(Communicator& communicator);
 
 }  // namespace dragonn::comm

@@ -8,9 +8,7 @@
 #include <fmt/format.h>
 
 #include "comm/allreduce.h"
-#include "comm/blocks.h"
 #include "comm/communicator.h"
-#include "comm/tags.h"
 
 namespace dragonn::comm {
 namespace {
@@ -24,9 +22,7 @@ void copy_unless_in_place(std::span<const std::byte> source, std::span<std::byte
 }
 
 /// Gathers on a ring: every rank passes on to the next rank what it received last. Block r of `all` is rank r's. P-1
-/// messages.
-/// @param my_block the place of the own block.  @param my_bytes of it.
-/// @param room_of returns the bytes of a rank's place.
+/// messages. @param bytes_of returns the bytes of a rank's place.
 /// @param take completes the receive of a rank's block and returns its bytes.
 /// @param on_block is called with each rank and its bytes, in the order of the ring, while the next block travels.
 template <class BytesOf, class Take, class OnBlock>
@@ -286,10 +282,7 @@ std::size_t Communicator::broadcast_tree(int root, std::span<std::byte> buffer, 
 }
 
 void Communicator::broadcast_exactly(int root, std::span<std::byte> bytes) {
-  const std::size_t came = broadcast_tree(root, bytes, bytes.size());
-  if (came == bytes.size()) return;
-  throw bad_data(root, {Route::Kind::kTree},
-                 fmt::format("received {} bytes instead of {}: the ranks disagree on a size", came, bytes.size()));
+  check_size(root, {Route::Kind::kTree}, broadcast_tree(root, bytes, bytes.size()), bytes.size());
 }
 
 void Communicator::broadcast(int root, View<std::byte> bytes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "comm/communicator.h"
 
-#include <array>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -29,10 +29,10 @@ void Communicator::check_peer(const char* operation, int peer) const {
                 rank(), size(), operation, peer);
 }
 
-void Communicator::check_size(const char* doing, int peer, std::size_t came, std::size_t expected) const {
+void Communicator::check_size(int source, const Route& route, std::size_t came, std::size_t expected) const {
   if (came == expected) return;
-  throw error(doing, peer,
-              fmt::format("received {} bytes instead of {}: the ranks disagree on a size", came, expected));
+  throw bad_data(source, route,
+                 fmt::format("received {} bytes instead of {}: the ranks disagree on a size", came, expected));
 }
 
 std::int64_t Communicator::next_message(MessageNumbers& numbers, int peer, int tag) {
@@ -83,12 +83,11 @@ std::size_t Communicator::wait(Request& request) {
 }
 
 void Communicator::wait_exactly(Request& receive, std::size_t bytes) {
-  const int source = receive.peer;
-  check_size("receiving from", source, wait(receive), bytes);
+  check_size(receive.peer, {}, wait(receive), bytes);
 }
 
 void Communicator::recv_exactly(int source, int tag, View<std::byte> buffer) {
-  check_size("receiving from", source, recv(source, tag, buffer), buffer.size());
+  check_size(source, {}, recv(source, tag, buffer), buffer.size());
 }
 
 void Communicator::send_recv(int destination, View<const std::byte> outgoing, int source, View<std::byte> incoming,
@@ -97,14 +96,36 @@ void Communicator::send_recv(int destination, View<const std::byte> outgoing, in
   Request sending = isend(destination, tag, outgoing);
   const std::size_t bytes = wait(receive);
   wait(sending);
-  check_size("receiving from", source, bytes, incoming.size());
+  check_size(source, {}, bytes, incoming.size());
 }
 
-CommError Communicator::error(std::string_view doing, int peer, std::string_view reason) const {
+std::string Communicator::error_text(std::string_view doing, int peer, std::string_view reason) const {
   const std::string activity = activity_.describe();
   const std::string other = peer == kAllRanks ? "all ranks" : fmt::format("rank {}", peer);
-  return CommError(
-      fmt::format("rank {}{}{}, {} {}: {}", rank(), activity.empty() ? "" : ", ", activity, doing, other, reason));
+  return fmt::format("rank {}{}{}, {} {}: {}", rank(), activity.empty() ? "" : ", ", activity, doing, other, reason);
+}
+
+TimeoutError Communicator::late(std::string_view doing, int peer, double seconds, std::string_view where) const {
+  return error<TimeoutError>(
+      doing, peer, fmt::format("nothing for {} s (comm.timeout_s){}{}", seconds, where.empty() ? "" : "; ", where));
+}
+
+CommError Communicator::too_large(int source, std::size_t bytes, std::size_t capacity) const {
+  return error("receiving from", source,
+               fmt::format("a message of {} bytes does not fit the {} bytes for it", bytes, capacity));
+}
+
+void Communicator::check_request(bool is_known) const {
+  DRAGONN_CHECK(is_known, "rank {} waits for a request that it does not have", rank());
+}
+
+std::string Communicator::failure_text(std::string_view reason) const {
+  const std::string doing = activity_.describe();
+  return fmt::format("rank {} failed{}: {}", rank(), doing.empty() ? "" : fmt::format(" ({})", doing), reason);
+}
+
+void Communicator::report_unsent(const std::exception& failure) const noexcept {
+  std::fprintf(stderr, "rank %d: cannot report its failure: %s\n", rank(), failure.what());
 }
 
 CommError Communicator::bad_data(int source, const Route& route, std::string_view reason) const {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "comm/activity.h"
+#include "comm/deadline.h"
 #include "comm/traffic.h"
 #include "core/buffer.h"
 #include "core/clock.h"
@@ -24,6 +26,20 @@
 namespace dragonn::comm {
 
 class DeviceTransport;  // comm/device_transport.h
+
+/// The first tag of the collectives. Each has its own, so that ranks which disagree on the next one get an error. MPI
+/// guarantees tags up to 32767.
+inline constexpr int kFirstReservedTag = 16384;
+
+enum ReservedTag : int {
+  kTagAllreduce = kFirstReservedTag,
+  kTagReduce,
+  kTagAllgather,
+  kTagBroadcast,
+  kTagBarrier,
+  kTagSlices,
+  kTagPing,
+};
 
 /// The algorithm of a dense allreduce. kRing and kRabenseifner are this project's own, written on send and recv: every
 /// backend gives the same bits. kNative is the backend's own (MPI_Allreduce; on `local` a binomial tree) and makes no
@@ -73,7 +89,7 @@ class Communicator {
   virtual std::string backend() const = 0;  ///< "local", "mpi"
 
   // Point to point. Messages between one pair of ranks with one tag arrive in order. A message counts in traffic() on
-  // both sides. Tags below kFirstReservedTag (comm/tags.h) are the caller's.
+  // both sides. Tags below kFirstReservedTag are the caller's.
 
   /// Sends a message; may wait for the receiver. Do not rely on buffering: a backend keeps at most two messages per
   /// pair of ranks that nobody has received, and isend waits for room, too.
@@ -148,12 +164,12 @@ class Communicator {
   /// Returns the clock of this rank: wall time since the group was formed, or virtual time on a modelled network. A
   /// virtual clock advances with the work of the thread that runs the rank; another thread that is to use the
   /// communicator takes the clock over.
-  virtual Clock& clock() = 0;
-  virtual const Clock& clock() const = 0;
+  virtual Clock& clock() { return wall_clock_; }
+  virtual const Clock& clock() const { return wall_clock_; }
   double now() const { return clock().now(); }
   /// Returns a second clock of the same kind, for a thread that computes while another communicates. A virtual one
   /// starts at 0; the thread that it measures takes it over.
-  virtual std::unique_ptr<Clock> fork_clock() const = 0;
+  virtual std::unique_ptr<Clock> fork_clock() const { return std::make_unique<WallClock>(wall_clock_); }
   /// The bytes and messages of this rank since the start, by phase.
   TrafficCounters& traffic() { return traffic_; }
   const TrafficCounters& traffic() const { return traffic_; }
@@ -176,7 +192,10 @@ class Communicator {
   static constexpr int kAllRanks = -1;
   /// Makes the error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
   /// @param peer a rank, or kAllRanks.
-  CommError error(std::string_view doing, int peer, std::string_view reason) const;
+  template <class Failure = CommError>
+  Failure error(std::string_view doing, int peer, std::string_view reason) const {
+    return Failure(error_text(doing, peer, reason));
+  }
   /// Makes the error about data of `source` that came on this route.
   CommError bad_data(int source, const Route& route, std::string_view reason) const;
 
@@ -205,10 +224,25 @@ class Communicator {
   /// address.
   virtual bool supports_size_only() const { return false; }
 
+  // What backends say alike.
+
+  /// Makes the error of a wait for `peer` that lasted `seconds`. @param where of the late rank, as far as it is known.
+  TimeoutError late(std::string_view doing, int peer, double seconds, std::string_view where) const;
+  CommError too_large(int source, std::size_t bytes, std::size_t capacity) const;
+  /// Checks that a request is known to the backend.
+  void check_request(bool is_known) const;
+  /// Describes the failure of this rank for the others: "rank 2 failed ('step 12', in allgather): disk full".
+  std::string failure_text(std::string_view reason) const;
+  /// Reports that the failure notice could not be sent (out of memory). The others then learn it by their deadlines.
+  void report_unsent(const std::exception& failure) const noexcept;
+
+  WallClock wall_clock_;
+
  private:
   friend class ScopedSizeOnly;
   void check_peer(const char* operation, int peer) const;
-  void check_size(const char* doing, int peer, std::size_t came, std::size_t expected) const;
+  void check_size(int source, const Route& route, std::size_t came, std::size_t expected) const;
+  std::string error_text(std::string_view doing, int peer, std::string_view reason) const;
   /// The numbers of the next messages, by peer and tag.
   using MessageNumbers = std::map<std::pair<int, int>, std::int64_t>;
   /// Returns the number of the next message, and counts it; -1 if the calling thread does not record. All ranks record

@@ -19,6 +19,13 @@ inline Deadline deadline_after(double seconds) {
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(wait);
 }
 
+/// Returns the time until then as poll() takes it: milliseconds, rounded up, at least 0 and at most an hour.
+inline int milliseconds_until(Deadline deadline) {
+  constexpr std::chrono::milliseconds kLongest{3'600'000};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kLongest).count());
+}
+
 /// A rank waited until its deadline. A rank that learns of it from another one gets a CommError.
 class TimeoutError : public CommError {
   using CommError::CommError;

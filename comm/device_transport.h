@@ -8,6 +8,7 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "core/error.h"
 
 namespace dragonn::comm {
 
@@ -55,15 +56,23 @@ class DeviceTransport {
 };
 
 /// Returns "nccl" if the communicator has a device transport, else the name of its backend.
-std::string backend_name(const Communicator& communicator);
+inline std::string backend_name(const Communicator& communicator) {
+  return communicator.device_transport() != nullptr ? "nccl" : communicator.backend();
+}
+
+/// The maker of NCCL transports. In builds with NCCL its file sets it before main.
+using NcclMaker = std::unique_ptr<DeviceTransport> (*)(Communicator&, const Device&, double timeout_s);
+inline NcclMaker& nccl_maker() {
+  static NcclMaker maker = nullptr;
+  return maker;
+}
 
 /// Collective. Connects the GPUs of all ranks by NCCL, one GPU per rank; `communicator` outlives the result. @param
 /// timeout_s deadline of every wait. @throws ConfigError if this build has no NCCL, CommError.
-std::unique_ptr<DeviceTransport> make_nccl_transport(Communicator& communicator, const Device& device,
-                                                     double timeout_s);
-
-/// Makes an NCCL transport. In builds with NCCL its file registers the maker before main.
-using NcclMaker = std::unique_ptr<DeviceTransport> (*)(Communicator&, const Device&, double timeout_s);
-bool register_nccl(NcclMaker maker);
+inline std::unique_ptr<DeviceTransport> make_nccl_transport(Communicator& communicator, const Device& device,
+                                                            double timeout_s) {
+  if (nccl_maker() == nullptr) throw ConfigError("this build has no NCCL (DRAGONN_CUDA=OFF)");
+  return nccl_maker()(communicator, device, timeout_s);
+}
 
 }  // namespace dragonn::comm

@@ -2,10 +2,8 @@
 #include "comm/launcher.h"
 
 #include <charconv>
-#include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <string>
 #include <string_view>
 
 namespace dragonn::comm {

@@ -3,11 +3,18 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
 #include <unistd.h>
-#include <vector>
+
+#include <fmt/format.h>
+
+#include "comm/launcher.h"
+#include "core/hash.h"
 
 namespace dragonn::comm {
-
 namespace {
 
 using HostName = std::array<char, 256>;
@@ -19,6 +26,47 @@ std::vector<HostName> host_names(Communicator& communicator) {
   std::vector<HostName> names(static_cast<std::size_t>(communicator.size()));
   communicator.allgather_values(std::span<const HostName>(&mine, 1), std::span<HostName>(names));
   return names;
+}
+
+/// Identifies a process, also across machines and containers.
+struct Identity {
+  std::uint64_t machine = 0;  ///< 0: unknown
+  std::int64_t process = 0;
+};
+
+/// Returns a hash that processes share if process ids mean the same to them: same boot, same pid namespace.
+std::uint64_t hash_of_machine() {
+  std::error_code failed;
+  const std::string numbering = std::filesystem::read_symlink("/proc/self/ns/pid", failed).string();
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  if (numbering.empty() || boot.empty()) return 0;
+  const std::string both = boot + numbering;
+  return hash_bytes(std::as_bytes(std::span(both)));
+}
+
+/// State of a process, as the kernel tells it.
+struct Status {
+  char state = 'X';  ///< its letter: 'R', 'S', 'T' for stopped, 'Z' for ended, ...; 'X' if there is no such process
+  std::int64_t parent = 0;
+};
+
+Status status_of(std::int64_t process) {
+  std::string text;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), text);
+  const std::size_t name_end = text.rfind(") ");  // the name may hold anything
+  if (name_end == std::string::npos) return {};
+  Status status;
+  std::istringstream(text.substr(name_end + 2)) >> status.state >> status.parent;
+  return status;
+}
+
+bool has_ended(const Status& status) {
+  return status.state == 'Z' || status.state == 'X';
+}
+
+bool is_stopped(const Status& status) {
+  return status.state == 'T' || status.state == 't';
 }
 
 }  // namespace
@@ -34,6 +82,51 @@ int first_rank_elsewhere(Communicator& communicator) {
   const std::vector<HostName> names = host_names(communicator);
   const auto other = std::ranges::find_if(names, [&](const HostName& name) { return name != names.front(); });
   return other == names.end() ? 1 : static_cast<int>(other - names.begin());
+}
+
+PeerProcesses::PeerProcesses(Communicator& communicator) {
+  const Identity mine{hash_of_machine(), ::getpid()};
+  std::vector<Identity> all(static_cast<std::size_t>(communicator.size()));
+  communicator.allgather_values(std::span<const Identity>(&mine, 1), std::span<Identity>(all));
+  if (mine.machine == 0) return;
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    const Identity& other = all[static_cast<std::size_t>(rank)];
+    if (rank != communicator.rank() && other.machine == mine.machine) processes_.push_back({rank, other.process});
+  }
+}
+
+std::string PeerProcesses::who_ended() const {
+  for (const Process& process : processes_) {
+    if (has_ended(status_of(process.id))) return name(process.rank) + " has ended";
+  }
+  return "";
+}
+
+std::string PeerProcesses::name(int rank) const {
+  const auto process = std::ranges::find(processes_, rank, &Process::rank);
+  return process == processes_.end() ? fmt::format("rank {}", rank)
+                                     : fmt::format("process {} of rank {}", process->id, rank);
+}
+
+std::string PeerProcesses::who_is_gone() const {
+  for (const Process& process : processes_) {
+    if (is_stopped(status_of(process.id))) return name(process.rank) + " is stopped";
+  }
+  return who_ended();
+}
+
+std::string stopped_sibling() {
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const Status status = status_of(std::stoll(name));
+    if (status.parent != ::getppid() || !is_stopped(status)) continue;
+    const auto rank = launched_rank(std::stoll(name));
+    return rank ? fmt::format("process {} of rank {} is stopped", name, *rank)
+                : fmt::format("process {} is stopped", name);
+  }
+  return "";
 }
 
 }  // namespace dragonn::comm

@@ -2,11 +2,100 @@
 #include "comm/network_model.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 
+#include "comm/machine.h"
 #include "core/error.h"
 #include "core/settings.h"
 
 namespace dragonn::comm {
+namespace {
+
+constexpr int kWarmUps = 3;
+constexpr int kRuns = 11;  // odd: the median is one of them
+constexpr std::array<std::size_t, 4> kSizes{8, 1 << 16, 1 << 18, 1 << 20};
+
+constexpr std::array<std::size_t, 3> kBriefSizes{8, 1 << 16, 1 << 20};
+constexpr double kBriefSeconds = 0.25;
+constexpr std::size_t kBriefRuns = 3;
+constexpr double kShortest = 1e-9;  // a clock may be coarse
+
+/// Sends a message from rank 0 to a partner that sends it back. Returns the seconds of both ways.
+double there_and_back(Communicator& communicator, int partner, View<std::byte> message) {
+  const double start = communicator.now();
+  communicator.send(partner, kTagPing, View<const std::byte>(message));
+  communicator.recv_exactly(partner, kTagPing, message);
+  return communicator.now() - start;
+}
+
+void send_back(Communicator& communicator, View<std::byte> message) {
+  communicator.recv_exactly(0, kTagPing, message);
+  communicator.send(0, kTagPing, View<const std::byte>(message));
+}
+
+/// Measures the median seconds of a message of `bytes`, on rank 0; ranks 0 and 1 take part.
+double ping_pong(Communicator& communicator, std::size_t bytes) {
+  std::vector<std::byte> memory(bytes);
+  const View<std::byte> message{std::span(memory)};
+  std::array<double, kRuns> seconds{};
+  for (int run = -kWarmUps; run < kRuns; ++run) {
+    if (communicator.rank() == 1) {
+      send_back(communicator, message);
+      continue;
+    }
+    const double both_ways = there_and_back(communicator, 1, message);
+    if (run >= 0) seconds[static_cast<std::size_t>(run)] = both_ways / 2;
+  }
+  std::ranges::nth_element(seconds, seconds.begin() + kRuns / 2);
+  return seconds[kRuns / 2];
+}
+
+/// Measures on rank 0. Before each message the partner learns its size, 0 at the end. The first message of a size only
+/// counts if there is no time for another.
+std::vector<PingPong> brief_times(Communicator& communicator, int partner) {
+  std::vector<std::byte> memory(kBriefSizes.back());
+  const auto announce = [&](std::uint64_t bytes) {
+    communicator.send(partner, kTagPing, Communicator::as_bytes(std::span<const std::uint64_t>(&bytes, 1)));
+  };
+  const auto measure = [&](std::size_t bytes) {
+    announce(bytes);
+    return there_and_back(communicator, partner, View<std::byte>(std::span(memory)).subview(0, bytes));
+  };
+  std::vector<PingPong> times;
+  const double begin = communicator.now();
+  const auto elapsed = [&] { return communicator.now() - begin; };
+  double until = 0;
+  for (const std::size_t bytes : kBriefSizes) {
+    // At least two sizes give a latency and a bandwidth.
+    if (times.size() >= 2 && elapsed() >= kBriefSeconds) break;
+    until += kBriefSeconds / kBriefSizes.size();
+    std::vector<double> seconds{measure(bytes)};
+    for (std::size_t run = 0; run < kBriefRuns && elapsed() < until; ++run) {
+      if (run == 0) seconds.clear();
+      seconds.push_back(measure(bytes));
+    }
+    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::ranges::nth_element(seconds, middle);
+    times.push_back({bytes, std::max(*middle / 2, kShortest)});
+  }
+  announce(0);
+  return times;
+}
+
+/// Sends back what comes from rank 0 until it announces the end.
+void answer_brief_times(Communicator& communicator) {
+  std::vector<std::byte> memory(kBriefSizes.back());
+  for (;;) {
+    std::uint64_t bytes = 0;
+    communicator.recv_exactly(0, kTagPing, Communicator::as_writable_bytes(std::span(&bytes, 1)));
+    if (bytes == 0) return;
+    DRAGONN_CHECK(bytes <= memory.size(), "rank 0 announces a message of {} bytes to measure the network", bytes);
+    send_back(communicator, View<std::byte>(std::span(memory)).subview(0, bytes));
+  }
+}
+
+}  // namespace
 
 const std::vector<NetworkPreset>& network_presets() {
   static const std::vector<NetworkPreset> table{
@@ -36,6 +125,51 @@ const NetworkPreset& find_network_preset(const std::string& name) {
 
 const NetworkModel& network_preset(const std::string& name) {
   return find_network_preset(name).network;
+}
+
+NetworkModel fit_network(std::span<const PingPong> times) {
+  // Least squares: each equation latency + bytes * slope = seconds is divided by its seconds.
+  double weights = 0, bytes = 0, squares = 0, ones = 0, products = 0;
+  for (const PingPong& time : times) {
+    const double weight = 1 / time.seconds, x = static_cast<double>(time.bytes) * weight;
+    weights += weight * weight;
+    bytes += weight * x;
+    squares += x * x;
+    ones += weight;
+    products += x;
+  }
+  const double determinant = weights * squares - bytes * bytes;
+  const double slope = (weights * products - bytes * ones) / determinant;
+  const double latency = (squares * ones - bytes * products) / determinant;
+  if (slope > 0) return {.latency_seconds = std::max(latency, 0.0), .bytes_per_second = 1 / slope};
+  const PingPong& largest = *std::ranges::max_element(times, {}, &PingPong::bytes);
+  return {.latency_seconds = 0, .bytes_per_second = static_cast<double>(largest.bytes) / largest.seconds};
+}
+
+std::vector<PingPong> ping_pong_times(Communicator& communicator) {
+  DRAGONN_CHECK(communicator.size() > 1, "a network is measured between ranks, and there is one only");
+  std::vector<PingPong> times;
+  for (const std::size_t bytes : kSizes) {
+    PingPong time{bytes, 0};
+    if (communicator.rank() < 2) time.seconds = ping_pong(communicator, bytes);
+    communicator.broadcast_value(0, time.seconds);
+    times.push_back(time);
+  }
+  return times;
+}
+
+NetworkModel measure_network_briefly(Communicator& communicator) {
+  DRAGONN_CHECK(communicator.size() > 1, "a network is measured between ranks, and there is one only");
+  const int partner = first_rank_elsewhere(communicator);
+  NetworkModel network;
+  if (communicator.rank() == 0) network = fit_network(brief_times(communicator, partner));
+  if (communicator.rank() == partner) answer_brief_times(communicator);
+  communicator.broadcast_value(0, network);
+  return network;
+}
+
+NetworkModel measure_network(Communicator& communicator) {
+  return fit_network(ping_pong_times(communicator));
 }
 
 }  // namespace dragonn::comm

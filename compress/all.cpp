@@ -11,7 +11,7 @@ namespace {
 /// Selects every entry, whatever the density: for quantizers, and to compare lists with.
 class All final : public Sparsifier {
  public:
-  All(std::size_t numel, const Device& device) : numel_(numel), indices_(0, device) {}
+  All(const Settings&, std::size_t numel, const Device& device) : numel_(numel), indices_(0, device) {}
 
   kernels::PassRequest plan(const SelectContext&) override { return {}; }
 
@@ -33,8 +33,7 @@ class All final : public Sparsifier {
   Buffer<std::uint32_t> indices_;
 };
 
-const Registration<SparsifierEntry> registration{[] {
-  SparsifierEntry entry;
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "all";
   entry.summary = "every entry, at any density; for quantizers";
   entry.source = "EF-SignSGD (arXiv:1901.09847) and QSGD (arXiv:1610.02132) send all entries";
@@ -43,11 +42,8 @@ const Registration<SparsifierEntry> registration{[] {
   // More than any bucket has.
   constexpr double kAll = std::numeric_limits<double>::infinity();
   entry.forecast = [](const Settings&) { return CountForecast{.settled = {kAll, kAll, kAll}}; };
-  entry.make = [](const Settings&, std::size_t numel, const Device& device) {
-    return std::make_unique<All>(numel, device);
-  };
-  return entry;
-}()};
+  entry.make = make_sparsifier<All>;
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

@@ -5,6 +5,7 @@
 
 #include "compress/sparsifier.h"
 #include "compress/threshold.h"
+#include "core/choice.h"
 #include "kernels/gradient/magnitude.h"
 #include "kernels/gradient/select.h"
 
@@ -24,15 +25,11 @@ constexpr std::array kStrategies{
     Strategy{"dgc_code", {.too_few = 0.8, .too_many = 1.3, .lower = 0.8f, .raise = 1.3f}},
     Strategy{"grace", {.too_few = 0.7, .too_many = 1.3, .lower = 0.7f, .raise = 1.3f}}};
 
-const Strategy& find_strategy(const std::string& name) {
-  return *std::ranges::find_if(kStrategies, [&](const Strategy& strategy) { return name == strategy.name; });
-}
-
 /// Selects by a threshold from a sample of the magnitudes, and corrects it by the strategy.
 class Dgc final : public Sparsifier {
  public:
   Dgc(const Settings& settings, std::size_t numel, const Device& device)
-      : strategy_(find_strategy(settings.text("strategy"))),
+      : strategy_(variant_of(kStrategies, settings.text("strategy"))),
         first_by_index_(settings.text("truncate") == "index"),
         sample_(sample_rules(settings)),
         numel_(numel),
@@ -58,8 +55,7 @@ class Dgc final : public Sparsifier {
     is_kept_ = false;
     const auto max = static_cast<std::size_t>(std::ceil(strategy_.search.too_many * static_cast<double>(k)));
     if (strategy_.search.stop_above && selected.size() > max) {
-      selected.indices.swap(found_.indices);
-      selected.values.swap(found_.values);
+      std::swap(selected, found_);
       kernels::start_keep_largest(found_, k, scratch_, selected);
       is_kept_ = true;
       return;
@@ -78,28 +74,23 @@ class Dgc final : public Sparsifier {
   SparseVector wider_;
   SparseVector found_;    ///< the entries, if they are too many
   bool is_kept_ = false;  ///< whether the last selection was a choice of the k largest, which has their threshold
-  float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 
 SettingSpecs settings() {
   SettingSpecs specs = sample_settings();
-  std::vector<std::string> strategies;
-  for (const Strategy& strategy : kStrategies) strategies.emplace_back(strategy.name);
-  specs.push_back({.name = "strategy",
-                   .default_value = std::string("resample"),
-                   .help = "correction of a threshold that selects too many or too few entries; resample: keep the k "
-                           "largest of too many, lower the threshold for too few; paper: keep the k largest of too "
-                           "many, accept too few; dgc_code and grace: a bounded search for the threshold",
-                   .choices = strategies});
-  specs.push_back({.name = "truncate",
-                   .default_value = std::string("none"),
-                   .help = "index: send at most k entries, those of lowest index, as the DGC code does; none: send all",
-                   .choices = {"none", "index"}});
+  specs.push_back(SettingSpec::text(
+      "strategy", "resample",
+      "correction of a threshold that selects too many or too few entries; resample: keep the k largest of too many, "
+      "lower the threshold for too few; paper: keep the k largest of too many, accept too few; dgc_code and grace: a "
+      "bounded search for the threshold",
+      names_in(kStrategies)));
+  specs.push_back(SettingSpec::text(
+      "truncate", "none", "index: send at most k entries, those of lowest index, as the DGC code does; none: send all",
+      {"none", "index"}));
   return specs;
 }
 
-const Registration<SparsifierEntry> registration{[] {
-  SparsifierEntry entry;
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "dgc";
   entry.summary = "entries above a threshold estimated from a sample";
   entry.source = "arXiv:1712.01887 (DGC), section 3.1; variants: synxlin/deep-gradient-compression, sands-lab/grace";
@@ -115,11 +106,8 @@ const Registration<SparsifierEntry> registration{[] {
     const CountRange range = is_kept ? CountRange{0.8, 1.03, 1.3} : CountRange{0.3, 1, 2};
     return CountForecast{.settled = is_cut ? CountRange{range.low, 0.98, 1} : range};
   };
-  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
-    return std::make_unique<Dgc>(values, numel, device);
-  };
-  return entry;
-}()};
+  entry.make = make_sparsifier<Dgc>;
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

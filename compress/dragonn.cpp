@@ -44,8 +44,6 @@ class Dragonn final : public Sparsifier {
     kernels::hash_select(pass.selected, pass.request.hash, selected);
   }
 
-  float threshold() const override { return threshold_; }
-
  private:
   std::size_t slots(std::size_t k) const {
     return std::max<std::size_t>(1, static_cast<std::size_t>(slots_ * static_cast<double>(k)));
@@ -57,33 +55,27 @@ class Dragonn final : public Sparsifier {
   SampleRules sample_;
   std::size_t numel_;
   kernels::HashScratch scratch_;
-  float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 
 SettingSpecs settings() {
   SettingSpecs specs = sample_settings();
-  specs.push_back({.name = "slots",
-                   .default_value = 8.0,
-                   .help = "slots of the hash table, as a multiple of k; 1: the paper's, where 37 % of the hits wait",
-                   .minimum = 0,
-                   .maximum = 1e3,
-                   .exclusive_minimum = true});
-  specs.push_back({.name = "oversample",
-                   .default_value = 1.0,
-                   .help = "number of entries that the sampled threshold aims to select, as a multiple of k",
-                   .minimum = 0,
-                   .maximum = 1e3,
-                   .exclusive_minimum = true});
   specs.push_back(
-      {.name = "collision",
-       .default_value = std::string("last"),
-       .help = "which of two colliding entries keeps the slot; last: the one of larger index; priority: a random one",
-       .choices = {"last", "priority"}});
+      SettingSpec::number("slots", 8,
+                          "slots of the hash table, as a multiple of k; 1: the paper's, where 37 % of the hits wait", 0,
+                          1e3)
+          .above_minimum());
+  specs.push_back(SettingSpec::number("oversample", 1,
+                                      "number of entries that the sampled threshold aims to select, as a multiple of k",
+                                      0, 1e3)
+                      .above_minimum());
+  specs.push_back(SettingSpec::text(
+      "collision", "last",
+      "which of two colliding entries keeps the slot; last: the one of larger index; priority: a random one",
+      {"last", "priority"}));
   return specs;
 }
 
-const Registration<SparsifierEntry> registration{[] {
-  SparsifierEntry entry;
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "dragonn";
   entry.summary = "entries above a sampled threshold, hashed into a table of fixed size";
   entry.source = "DRAGONN (Wang et al., ICML 2022), algorithm 1";
@@ -99,11 +91,8 @@ const Registration<SparsifierEntry> registration{[] {
     const double kept = slots * (1 - std::exp(-hits / slots));
     return CountForecast{.settled = {0.5 * kept, kept, 1.6 * kept}};
   };
-  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
-    return std::make_unique<Dragonn>(values, numel, device);
-  };
-  return entry;
-}()};
+  entry.make = make_sparsifier<Dragonn>;
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

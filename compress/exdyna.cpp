@@ -13,6 +13,82 @@
 #include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
+
+ExdynaPartition::ExdynaPartition(const ExdynaPartitionRules& rules, std::size_t numel, std::size_t ranks)
+    : rules_(rules), numel_(numel), lengths_(ranks), positions_(ranks), counts_(ranks) {
+  constexpr std::size_t kBlockMultiple = 32;
+  const std::size_t wanted = std::max(rules.blocks, ranks);
+  block_size_ = numel / wanted / kBlockMultiple * kBlockMultiple;
+  if (block_size_ > 0) {
+    // Rounding down leaves more than a block over, so there are as many blocks as fit.
+    blocks_ = numel / block_size_;
+  } else {
+    blocks_ = std::max(ranks, numel / kBlockMultiple);
+    block_size_ = std::max<std::size_t>(1, numel / blocks_);
+  }
+  for (std::size_t p = 0; p < ranks; ++p) lengths_[p] = blocks_ / ranks + (p < blocks_ % ranks ? 1 : 0);
+  std::exclusive_scan(lengths_.begin(), lengths_.end(), positions_.begin(), std::uint64_t{0});
+}
+
+ExdynaPartition::Range ExdynaPartition::range(std::size_t partition) const {
+  const std::size_t begin = std::min(numel_, positions_[partition] * block_size_);
+  if (partition + 1 == ranks()) return {begin, numel_};
+  return {begin, std::min(numel_, (positions_[partition] + lengths_[partition]) * block_size_)};
+}
+
+void ExdynaPartition::adjust(std::span<const std::uint64_t> counts, std::uint64_t step) {
+  DRAGONN_CHECK(counts.size() == ranks(), "counts of {} ranks for {} partitions", counts.size(), ranks());
+  const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+  if (total == 0) return;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    counts_[partition_of(rank, step)] = static_cast<double>(counts[rank]);
+  }
+  const double mean = total / static_cast<double>(ranks());
+  const double fewest_blocks = static_cast<double>(blocks_) / (4 * static_cast<double>(ranks()));
+  // A move takes along this many entries, if they are spread evenly.
+  const double moved = static_cast<double>(rules_.block_move * block_size_) * (total / static_cast<double>(numel_));
+  const auto may_give = [&](std::size_t partition) {
+    return static_cast<double>(lengths_[partition]) - static_cast<double>(rules_.block_move) >= fewest_blocks;
+  };
+  for (std::size_t left = 0; left + 1 < ranks(); ++left) {
+    const std::size_t right = left + 1;
+    const double left_load = counts_[left] / mean, right_load = counts_[right] / mean;
+    if (left_load > rules_.alpha && right_load < 1 / rules_.alpha && may_give(left)) {
+      lengths_[left] -= rules_.block_move;
+      lengths_[right] += rules_.block_move;
+      positions_[right] -= rules_.block_move;
+      counts_[left] -= moved;
+      counts_[right] += moved;
+    } else if (left_load < 1 / rules_.alpha && right_load > rules_.alpha && may_give(right)) {
+      lengths_[left] += rules_.block_move;
+      lengths_[right] -= rules_.block_move;
+      positions_[right] += rules_.block_move;
+      counts_[left] += moved;
+      counts_[right] -= moved;
+    }
+  }
+}
+
+void ExdynaPartition::save(Archive& archive, const std::string& prefix) const {
+  archive.put_array(prefix + "lengths", std::span<const std::uint64_t>(lengths_));
+  archive.put_array(prefix + "positions", std::span<const std::uint64_t>(positions_));
+}
+
+void ExdynaPartition::load(const Archive& archive, const std::string& prefix) {
+  archive.get_array(prefix + "lengths", std::span<std::uint64_t>(lengths_));
+  archive.get_array(prefix + "positions", std::span<std::uint64_t>(positions_));
+  std::uint64_t end = 0;
+  bool divides = true;
+  for (std::size_t p = 0; p < ranks() && divides; ++p) {
+    divides = positions_[p] == end && lengths_[p] <= blocks_ - end;
+    end += lengths_[p];
+  }
+  if (!divides || end != blocks_) {
+    throw DataError(fmt::format("the checkpoint's fields '{0}lengths' and '{0}positions' do not divide {1} blocks",
+                                prefix, blocks_));
+  }
+}
+
 namespace {
 
 /// The factor on the threshold after a step that selected `ratio` times k entries.
@@ -78,7 +154,7 @@ class Exdyna final : public Sparsifier {
     } else {
       if (context.world_size == 1) accept_proposal(kernels::kth_largest_magnitude(acc, context.k, scratch_));
       DRAGONN_CHECK(has_delta(), "exdyna's first threshold was not agreed on by {} ranks", context.world_size);
-      kernels::select_threshold(acc, compared(), begin, end, selected);
+      kernels::select_threshold_in(acc, compared(), begin, end, selected);
     }
     threshold_ = compared();
     if (force_one_ && selected.empty() && begin < end) {
@@ -92,8 +168,6 @@ class Exdyna final : public Sparsifier {
     set_delta(delta_ * feedback_.factor(static_cast<double>(total) / static_cast<double>(outcome.k)));
     if (dynamic_) partition_.adjust(counts, outcome.step);
   }
-
-  float threshold() const override { return threshold_; }
 
   void save(Archive& archive, const std::string& prefix) const override {
     archive.put(prefix + "delta", delta_);
@@ -152,54 +226,34 @@ class Exdyna final : public Sparsifier {
   ExdynaPartition partition_;
   double delta_ = 0;   // of the coming step; 0: not known yet
   std::size_t k_ = 0;  // that delta_ is for
-  float threshold_ = std::numeric_limits<float>::quiet_NaN();
   kernels::MagnitudeScratch scratch_;
 };
 
 SettingSpecs settings() {
   return {
-      {.name = "blocks",
-       .default_value = std::int64_t{1024},
-       .help = "number of blocks that form the partitions, at least one per rank",
-       .minimum = 1,
-       .maximum = 1e6},
-      {.name = "block_move",
-       .default_value = std::int64_t{1},
-       .help = "blocks that move between two neighbouring partitions at once",
-       .minimum = 1,
-       .maximum = 1e6},
-      {.name = "alpha",
-       .default_value = 1.05,
-       .help = "blocks move from a partition with more than alpha times the mean count to one with less than 1 / alpha "
-               "times the mean",
-       .minimum = 1,
-       .maximum = 1e3},
-      {.name = "beta",
-       .default_value = 1.1,
-       .help = "the threshold changes by gamma if selected / k is outside [1 / beta, beta], and by gamma / 4 inside",
-       .minimum = 1,
-       .maximum = 1e3},
-      {.name = "gamma",
-       .default_value = 0.005,
-       .help = "relative change of the threshold per step",
-       .minimum = 0,
-       .maximum = 0.9},
-      {.name = "feedback",
-       .default_value = std::string("symmetric"),
-       .help = "symmetric: the threshold rises above k entries and falls below k; paper: it rises above k / beta "
-               "entries, so that the count settles below k",
-       .choices = {"symmetric", "paper"}},
-      {.name = "first_delta",
-       .default_value = std::string("default"),
-       .help = "threshold of the first step and after a change of density; default: by the formula 1 / (2 sqrt(k)); "
-               "topk: rank 0's k-th largest magnitude, one word sent to each rank",
-       .choices = {"default", "topk"}},
-      {.name = "force_one",
-       .default_value = false,
-       .help = "true: a rank that selects nothing sends one entry of its partition, as the released code does"},
-      {.name = "dynamic",
-       .default_value = true,
-       .help = "true: move blocks between partitions; false: keep the first partitions"}};
+      SettingSpec::integer("blocks", 1024, "number of blocks that form the partitions, at least one per rank", 1, 1e6),
+      SettingSpec::integer("block_move", 1, "blocks that move between two neighbouring partitions at once", 1, 1e6),
+      SettingSpec::number("alpha", 1.05,
+                          "blocks move from a partition with more than alpha times the mean count to one with less "
+                          "than 1 / alpha times the mean",
+                          1, 1e3),
+      SettingSpec::number("beta", 1.1,
+                          "the threshold changes by gamma if selected / k is outside [1 / beta, beta], and by gamma / "
+                          "4 inside",
+                          1, 1e3),
+      SettingSpec::number("gamma", 0.005, "relative change of the threshold per step", 0, 0.9),
+      SettingSpec::text("feedback", "symmetric",
+                        "symmetric: the threshold rises above k entries and falls below k; paper: it rises above k / "
+                        "beta entries, so that the count settles below k",
+                        {"symmetric", "paper"}),
+      SettingSpec::text("first_delta", "default",
+                        "threshold of the first step and after a change of density; default: by the formula 1 / (2 "
+                        "sqrt(k)); topk: rank 0's k-th largest magnitude, one word sent to each rank",
+                        {"default", "topk"}),
+      SettingSpec::flag("force_one", false,
+                        "true: a rank that selects nothing sends one entry of its partition, as the released code "
+                        "does"),
+      SettingSpec::flag("dynamic", true, "true: move blocks between partitions; false: keep the first partitions")};
 }
 
 /// Returns the steps after which a threshold that is off by a factor of 100 has settled.
@@ -208,8 +262,7 @@ std::uint64_t first_steps(const Settings& values) {
   return gamma > 0 ? static_cast<std::uint64_t>(std::ceil(std::log(100) / std::log1p(gamma))) : 0;
 }
 
-const Registration<SparsifierEntry> registration{[] {
-  SparsifierEntry entry;
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "exdyna";
   entry.summary = "entries above a threshold controlled by feedback; each rank selects in its own partition";
   entry.source = "ExDyna (2024), algorithms 1 to 5; kljp/exdyna";
@@ -226,11 +279,8 @@ const Registration<SparsifierEntry> registration{[] {
     return CountForecast{.settled = {0.5, 1, 3}, .first = {0, 15, kAll}, .first_steps = first_steps(values)};
   };
   entry.longest = {1, 1.3, 2.5};
-  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
-    return std::make_unique<Exdyna>(values, numel, device);
-  };
-  return entry;
-}()};
+  entry.make = make_sparsifier<Exdyna>;
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

@@ -5,6 +5,7 @@
 
 #include "compress/sparsifier.h"
 #include "compress/threshold.h"
+#include "core/choice.h"
 #include "core/log.h"
 #include "kernels/gradient/select.h"
 
@@ -31,16 +32,12 @@ constexpr std::array kVariants{Variant{"vgg", false, 3.0 / 4, 3.0 / 4, 5.0 / 4, 
                                Variant{"bert", false, 3.0 / 4, 5.0 / 6, kNever, false, 1.012, 1, 20, false},
                                Variant{"sidco", true, 2.0 / 3, 2.0 / 3, 4.0 / 3, false, 2, 1.5, 2, true}};
 
-const Variant& find_variant(const std::string& name) {
-  return *std::ranges::find_if(kVariants, [&](const Variant& variant) { return name == variant.name; });
-}
-
 /// Takes the threshold that a normal distribution with the vector's mean and variance would have, then moves it by
 /// constant factors towards k. Gradients are not normal: on heavy tails the search ends before it reaches k.
 class GaussianK final : public Sparsifier {
  public:
   GaussianK(const Settings& settings, std::size_t numel, const Device& device)
-      : variant_(find_variant(settings.text("variant"))), numel_(numel), pool_(numel, device) {}
+      : variant_(variant_of(kVariants, settings.text("variant"))), numel_(numel), pool_(numel, device) {}
 
   kernels::PassRequest plan(const SelectContext&) override { return {.kind = kernels::PassRequest::Kind::kMoments}; }
 
@@ -53,8 +50,6 @@ class GaussianK final : public Sparsifier {
     threshold_ = adapt(fit(context, pass.moments), context.k);
     pool_.select(acc, threshold_, selected);
   }
-
-  float threshold() const override { return threshold_; }
 
  private:
   double fit(const SelectContext& context, const kernels::Moments& moments) {
@@ -100,25 +95,16 @@ class GaussianK final : public Sparsifier {
   std::size_t numel_;
   CandidatePool pool_;
   bool has_warned_ = false;
-  float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 
-SettingSpecs settings() {
-  std::vector<std::string> names;
-  for (const Variant& variant : kVariants) names.emplace_back(variant.name);
-  return {{.name = "variant",
-           .default_value = std::string("vgg"),
-           .help = "released code whose fit and correction are used; vgg, lstm, bert: Ok-Topk's; sidco: SIDCo's, which "
-                   "fits the magnitudes",
-           .choices = names}};
-}
-
-const Registration<SparsifierEntry> registration{[] {
-  SparsifierEntry entry;
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "gaussiank";
   entry.summary = "entries above a threshold from a fitted normal distribution";
   entry.source = "arXiv:1911.08772 (Gaussian-k); variants: Shigangli/Ok-Topk, sands-lab/SIDCo";
-  entry.settings = settings();
+  entry.settings = {SettingSpec::text("variant", "vgg",
+                                      "released code whose fit and correction are used; vgg, lstm, bert: Ok-Topk's; "
+                                      "sidco: SIDCo's, which fits the magnitudes",
+                                      names_in(kVariants))};
   // The fit is corrected by 1.02^20, about a factor of 1.5, which does not make up for heavy tails.
   entry.band = {.low = 0.75, .high = 8, .may_miss_ties = true};
   // Measured as for `dgc`: 0.83 to 1.57; in 2,340 steps of ResNet-20 1.48 in the mean (docs/results/accuracy.md).
@@ -126,11 +112,8 @@ const Registration<SparsifierEntry> registration{[] {
   entry.forecast = [](const Settings& values) {
     return CountForecast{.settled = values.text("variant") == "vgg" ? CountRange{0.6, 1, 2} : CountRange{0.3, 1, 4}};
   };
-  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
-    return std::make_unique<GaussianK>(values, numel, device);
-  };
-  return entry;
-}()};
+  entry.make = make_sparsifier<GaussianK>;
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

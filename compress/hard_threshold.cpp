@@ -11,7 +11,8 @@ namespace {
 /// Selects the entries above a fixed threshold: one pass, and no control over how many there are.
 class HardThreshold final : public Sparsifier {
  public:
-  HardThreshold(const Settings& settings, std::size_t numel) : given_(settings.number("threshold")), numel_(numel) {}
+  HardThreshold(const Settings& settings, std::size_t numel, const Device&)
+      : given_(settings.number("threshold")), numel_(numel) {}
 
   kernels::PassRequest plan(const SelectContext& context) override {
     const auto k = static_cast<double>(std::max<std::size_t>(1, context.k));
@@ -25,33 +26,24 @@ class HardThreshold final : public Sparsifier {
     kernels::copy_entries(pass.selected, selected);
   }
 
-  float threshold() const override { return threshold_; }
-
  private:
   double given_;
   std::size_t numel_;
-  float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 
-const Registration<SparsifierEntry> registration{[] {
-  SparsifierEntry entry;
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "hard_threshold";
   entry.summary = "entries above a fixed threshold";
   entry.source = "ExDyna (2024), the baseline of its released code; GRACE, threshold";
-  entry.settings = {{.name = "threshold",
-                     .default_value = 0.0,
-                     .help = "smallest magnitude that is sent; 0: 1 / (2 sqrt(k)) for a target of k entries",
-                     .minimum = 0,
-                     .maximum = std::numeric_limits<float>::max()}};
+  entry.settings = {SettingSpec::number("threshold", 0,
+                                        "smallest magnitude that is sent; 0: 1 / (2 sqrt(k)) for a target of k entries",
+                                        0, std::numeric_limits<float>::max())};
   // Nothing controls the count.
   entry.band = kAnyCount;
   // Measured as for `dgc`: 0 to 37, falling as training goes on; ExDyna (2024), section V-B, saw 106.6.
   entry.forecast = [](const Settings&) { return CountForecast{.settled = {0, 8, 107}}; };
-  entry.make = [](const Settings& values, std::size_t numel, const Device&) {
-    return std::make_unique<HardThreshold>(values, numel);
-  };
-  return entry;
-}()};
+  entry.make = make_sparsifier<HardThreshold>;
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "codec/value_codec.h"
+#include "codec/values/value_codec.h"
 #include "core/archive.h"
 #include "core/component_traits.h"
 #include "core/registry.h"
@@ -26,13 +26,11 @@ struct Settlement {
   /// The contributed entries whose momentum stops, too (momentum masking). Absent: all of them.
   std::optional<View<const std::uint32_t>> masked = {};
   const SparseVector* returned = nullptr;  ///< mass handed back, added after the zeroing; may be null
-  /// The code, if all of acc left in one. The values that it decodes to have left; `contributed` is ignored.
-  codec::Code code = {};
+  /// The codec and code of acc, if all of it left in one: what the code decodes to has left, and `contributed` is
+  /// ignored.
+  const codec::ValueCodec* codec = nullptr;
+  View<const std::byte> code = {};
 };
-
-/// Settles a residual, which holds acc: subtracts the values that left, then adds those that came back. Touches only
-/// those entries, or all of them if acc was quantized.
-void settle_residual(const Settlement& settlement, View<float> residual);
 
 /// The error feedback of one bucket of n elements. Every step calls compensate, then settle.
 class Memory {
@@ -47,7 +45,7 @@ class Memory {
                                           float scale) = 0;
   /// The acc of the last compensate, [n]; valid until settle().
   virtual View<const float> accumulated() const = 0;
-  /// Makes the residual: acc less the values that left, plus the returned mass (see settle_residual).
+  /// Makes the residual: acc less the values that left, plus the returned mass.
   virtual void settle(const Settlement& settlement) = 0;
   /// Returns a sum of accs, dense or of entries, as the sum of the gradients that they stand for, [n]: the inverse of
   /// the transform (orthonormal, or the residual would weigh otherwise) that compensate applies to a gradient. Valid
@@ -80,9 +78,5 @@ struct MemoryEntry : RegistryEntry {
                                         const Device& device)>
       make;
 };
-
-/// Adds a field of values.size() floats to `values`, on any device, for memories that take over the state of other
-/// ranks. @throws DataError as kernels::get_view.
-void add_saved(const Archive& archive, const std::string& name, View<float> values);
 
 }  // namespace dragonn::compress

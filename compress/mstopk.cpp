@@ -45,11 +45,9 @@ class Mstopk final : public Sparsifier {
     const Bracket bracket = bisect(pass.moments.sum / static_cast<double>(numel_), pass.moments.largest, context.k);
     pool_.select(acc, bracket.below, band_);
     take(context, bracket, selected);
+    // The upper end of the bracket if it alone gave k entries, else the lower.
     threshold_ = bracket.above_count == context.k ? bracket.above : bracket.below;
   }
-
-  /// Returns the upper end of the bracket if it alone gave k entries, else the lower.
-  float threshold() const override { return threshold_; }
 
  private:
   /// Bisects th(r) = mean + r (largest - mean) on r. Thresholds up to the pool's bound are known to be too low; the
@@ -114,26 +112,17 @@ class Mstopk final : public Sparsifier {
   kernels::HostMirror<float> candidates_, band_values_;
   kernels::HostMirror<std::uint32_t> band_indices_;
   SparseVector taken_;
-  float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 
-const Registration<SparsifierEntry> registration{[] {
-  SparsifierEntry entry;
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "mstopk";
   entry.summary = "exactly k entries, approximately the largest, by bisection of the threshold";
   entry.source = "MSTopk (Shi et al., MLSys 2021)";
-  entry.settings = {{.name = "iterations",
-                     .default_value = std::int64_t{30},
-                     .help = "number of bisections of the threshold",
-                     .minimum = 1,
-                     .maximum = 1000}};
+  entry.settings = {SettingSpec::integer("iterations", 30, "number of bisections of the threshold", 1, 1000)};
   entry.traits = [](const Settings&) { return SelectionTraits{.at_most_k = true}; };
   entry.exact = true;
-  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
-    return std::make_unique<Mstopk>(values, numel, device);
-  };
-  return entry;
-}()};
+  entry.make = make_sparsifier<Mstopk>;
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

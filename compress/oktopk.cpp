@@ -5,6 +5,7 @@
 
 #include "compress/sparsifier.h"
 #include "compress/threshold.h"
+#include "core/choice.h"
 #include "kernels/gradient/magnitude.h"
 #include "kernels/gradient/select.h"
 
@@ -31,8 +32,7 @@ constexpr DriftRules kNoDrift{"off", kNever, 0, kNever, 1};
 
 const DriftRules& find_drift_rules(const Settings& settings) {
   if (settings.text("drift") == "off") return kNoDrift;
-  const std::string& name = settings.text("drift_rules");
-  return *std::ranges::find_if(kDriftRules, [&](const DriftRules& rules) { return name == rules.name; });
+  return variant_of(kDriftRules, settings.text("drift_rules"));
 }
 
 /// Selects the entries above the exact k-th magnitude of an earlier step. Magnitudes change slowly, and a threshold
@@ -70,8 +70,6 @@ class Oktopk final : public Sparsifier {
     }
   }
 
-  float threshold() const override { return compared_; }
-
   void save(Archive& archive, const std::string& prefix) const override {
     archive.put(prefix + "threshold", next_);
     archive.put(prefix + "k", static_cast<std::uint64_t>(k_));
@@ -99,12 +97,12 @@ class Oktopk final : public Sparsifier {
     k_ = context.k;
     learning_rate_ = context.learning_rate;
     kernels::select_largest(acc, k_, pass.selected, pass.threshold, scratch_, selected);
-    compared_ = kernels::smallest_kept(scratch_);
+    threshold_ = kernels::smallest_kept(scratch_);
     const bool has_fewer = selected.size() < k_;
     // Below the bound of the pass the candidates are those of the kernel's own pass.
-    kernels::filter_threshold(compared_ < pass.threshold ? scratch_.candidates : pass.selected, compared_, selected);
-    if (has_fewer) compared_ = 0;
-    next_ = compared_;
+    kernels::filter_threshold(threshold_ < pass.threshold ? scratch_.candidates : pass.selected, threshold_, selected);
+    if (has_fewer) threshold_ = 0;
+    next_ = threshold_;
   }
 
   void reuse(const SelectContext& context, const kernels::PassResult& pass, SparseVector& selected) {
@@ -114,9 +112,9 @@ class Oktopk final : public Sparsifier {
       next_ *= kRaise;
       count = kernels::count_threshold(pass.selected, static_cast<float>(next_));
     }
-    compared_ = static_cast<float>(next_);
-    if (compared_ == pass.threshold) return kernels::copy_entries(pass.selected, selected);  // waits for no GPU
-    kernels::filter_threshold(pass.selected, compared_, selected);
+    threshold_ = static_cast<float>(next_);
+    if (threshold_ == pass.threshold) return kernels::copy_entries(pass.selected, selected);  // waits for no GPU
+    kernels::filter_threshold(pass.selected, threshold_, selected);
   }
 
   void correct_drift(std::size_t k, std::size_t count) {
@@ -133,33 +131,20 @@ class Oktopk final : public Sparsifier {
   double next_ = 0;           // threshold of the coming step; 0: none
   std::size_t k_ = 0;         // at the last computation
   double learning_rate_ = 1;  // at the last computation
-  float compared_ = std::numeric_limits<float>::quiet_NaN();
 };
 
-SettingSpecs settings() {
-  std::vector<std::string> names;
-  for (const DriftRules& rules : kDriftRules) names.emplace_back(rules.name);
-  return {
-      {.name = "period",
-       .default_value = std::int64_t{32},
-       .help = "steps between computations of the threshold",
-       .minimum = 1},
-      {.name = "drift",
-       .default_value = std::string("ref"),
-       .help = "ref: correct a reused threshold whose count leaves its band, as the released code does; off: keep it",
-       .choices = {"ref", "off"}},
-      {.name = "drift_rules",
-       .default_value = std::string("vgg"),
-       .help = "experiment of the released code whose constants drift = \"ref\" uses",
-       .choices = names}};
-}
-
-const Registration<SparsifierEntry> registration{[] {
-  SparsifierEntry entry;
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "oktopk";
   entry.summary = "entries above the exact k-th largest magnitude, which is computed once per period and then reused";
   entry.source = "Ok-Topk (Li and Hoefler, PPoPP 2022), section 3.1.3; drift: Shigangli/Ok-Topk";
-  entry.settings = settings();
+  entry.settings = {
+      SettingSpec::integer("period", 32, "steps between computations of the threshold", 1),
+      SettingSpec::text(
+          "drift", "ref",
+          "ref: correct a reused threshold whose count leaves its band, as the released code does; off: keep it",
+          {"ref", "off"}),
+      SettingSpec::text("drift_rules", "vgg", "experiment of the released code whose constants drift = \"ref\" uses",
+                        names_in(kDriftRules))};
   // The limit is a period: within its band of counts a reused threshold is not corrected.
   entry.band = {.low = 2.0 / 3, .high = 5.0 / 4, .settling_steps = 32, .may_miss_ties = true};
   entry.resize = {OnResize::kRestart, "restarts: the threshold is computed anew from the residuals of the new ranks"};
@@ -168,11 +153,8 @@ const Registration<SparsifierEntry> registration{[] {
   entry.forecast = [](const Settings& values) {
     return CountForecast{.settled = values.text("drift") == "ref" ? CountRange{0.6, 0.9, 1.6} : CountRange{0.3, 1, 4}};
   };
-  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
-    return std::make_unique<Oktopk>(values, numel, device);
-  };
-  return entry;
-}()};
+  entry.make = make_sparsifier<Oktopk>;
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

@@ -10,50 +10,26 @@
 namespace dragonn::compress {
 namespace {
 
-/// A set of 32-bit numbers below kEmptySlot, in open addressing. Memory is reused from step to step.
-class IndexSet {
- public:
-  /// Makes room for up to `entries`, of which none is touched yet.
-  void reserve(std::size_t entries) {
-    // At most half of the slots are used.
-    slots_.resize_discard(std::bit_ceil(std::max<std::size_t>(2, 2 * entries)));
-  }
-  /// Empties the set, for up to `entries`.
-  void reset(std::size_t entries) {
-    reserve(entries);
-    std::ranges::fill(slots_.host(), kEmptySlot);
-  }
-  /// Inserts an index. Returns whether it was not in the set yet.
-  bool insert(std::uint32_t index) {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t slot = mix64(index) & mask;
-    while (slots_.data()[slot] != kEmptySlot) {
-      if (slots_.data()[slot] == index) return false;
-      slot = (slot + 1) & mask;
-    }
-    slots_.data()[slot] = index;
-    return true;
-  }
+bool is_shared(const Settings& settings) {
+  return settings.text("mode") == "shared";
+}
 
- private:
-  Buffer<std::uint32_t> slots_;
-};
-
-/// Draws k indices, uniform without replacement, by Floyd's algorithm: O(k), no pass over the gradient. It draws on the
-/// host, without reading the values, so that zeros are selected, too.
+/// Draws k indices, uniform without replacement, by Floyd's algorithm: O(k), and a sweep over a bit per element. It
+/// draws on the host, without reading the values, so that zeros are selected, too.
 class Randomk final : public Sparsifier {
  public:
-  Randomk(bool shared, bool rescale, std::size_t numel, const Device& device)
-      : shared_(shared),
-        rescale_(rescale),
+  Randomk(const Settings& settings, std::size_t numel, const Device& device)
+      : shared_(is_shared(settings)),
+        rescale_(settings.flag("rescale")),
         numel_(numel),
+        drawn_((numel + kBits - 1) / kBits),
         indices_(0, host_memory_for(device)),
         unscaled_(0, device),
         scaling_(device) {
-    drawn_.reserve(numel);
+    std::ranges::fill(drawn_.host(), 0u);
     if (!device.is_cpu()) return;
     indices_.resize_discard(numel);
-    if (rescale) unscaled_.resize_discard(numel);
+    if (rescale_) unscaled_.resize_discard(numel);
   }
 
   kernels::PassRequest plan(const SelectContext&) override { return {}; }
@@ -79,55 +55,54 @@ class Randomk final : public Sparsifier {
   void draw(const SelectContext& context, std::span<std::uint32_t> indices) {
     const auto rank = static_cast<std::uint64_t>(shared_ ? 0 : context.rank);
     Rng rng(context.seed, "randomk", {context.bucket, context.step, rank});
-    drawn_.reset(indices.size());
-    for (std::size_t entry = 0; entry < indices.size(); ++entry) {
-      const std::size_t newest = numel_ - indices.size() + entry;
-      auto index = static_cast<std::uint32_t>(rng.below(newest + 1));
-      if (!drawn_.insert(index)) {
-        index = static_cast<std::uint32_t>(newest);
-        drawn_.insert(index);
-      }
-      indices[entry] = index;
+    const auto mark = [&](std::uint64_t index) {
+      const std::uint64_t bit = std::uint64_t{1} << index % kBits;
+      std::uint64_t& word = drawn_.data()[index / kBits];
+      const bool is_new = (word & bit) == 0;
+      word |= bit;
+      return is_new;
+    };
+    for (std::size_t newest = numel_ - indices.size(); newest < numel_; ++newest) {
+      if (!mark(rng.below(newest + 1))) mark(newest);
     }
-    std::ranges::sort(indices);
+    // Reads the indices off in ascending order, and clears their bits for the next step.
+    std::size_t count = 0;
+    for (std::size_t place = 0; place < drawn_.size(); ++place) {
+      std::uint64_t& word = drawn_.data()[place];
+      for (; word != 0; word &= word - 1) {
+        indices[count++] = static_cast<std::uint32_t>(place * kBits + static_cast<std::size_t>(std::countr_zero(word)));
+      }
+    }
   }
+
+  static constexpr std::size_t kBits = 64;  // of a word
 
   bool shared_;
   bool rescale_;
   std::size_t numel_;
-  IndexSet drawn_;
+  Buffer<std::uint64_t> drawn_;    // a bit for every element; zeros between steps
   Buffer<std::uint32_t> indices_;  // on the host, where they are drawn; the pass of the next step waits for their copy
   Buffer<float> unscaled_;
   kernels::PassResult scaling_;
 };
 
-bool is_shared(const Settings& settings) {
-  return settings.text("mode") == "shared";
-}
-
-const Registration<SparsifierEntry> registration{[] {
-  SparsifierEntry entry;
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "randomk";
   entry.summary = "k entries at random, without replacement";
   entry.source = "GRACE, random-k; sampling: Floyd's algorithm";
   entry.settings = {
-      {.name = "mode",
-       .default_value = std::string("shared"),
-       .help = "shared: all ranks draw the same indices; private: each rank draws its own",
-       .choices = {"shared", "private"}},
-      {.name = "rescale",
-       .default_value = false,
-       .help = "true: multiply the values by n / k, which makes them unbiased, but only without error feedback"}};
+      SettingSpec::text("mode", "shared", "shared: all ranks draw the same indices; private: each rank draws its own",
+                        {"shared", "private"}),
+      SettingSpec::flag(
+          "rescale", false,
+          "true: multiply the values by n / k, which makes them unbiased, but only without error feedback")};
   entry.exact = true;
   entry.traits = [](const Settings& settings) {
     return SelectionTraits{
         .fixed_size = true, .shared_indices = is_shared(settings), .rescaled = settings.flag("rescale"), .blind = true};
   };
-  entry.make = [](const Settings& settings, std::size_t numel, const Device& device) {
-    return std::make_unique<Randomk>(is_shared(settings), settings.flag("rescale"), numel, device);
-  };
-  return entry;
-}()};
+  entry.make = make_sparsifier<Randomk>;
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <array>
 
 #include "compress/sparsifier.h"
 #include "compress/threshold.h"
+#include "core/choice.h"
 #include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
 namespace {
 
 enum class Mode { kFixed, kSearch, kTrim };
+constexpr auto choices(Mode) {
+  return std::array{"fixed", "search", "trim"};
+}
 
 /// Selects by a threshold between the mean and the largest magnitude: th(r) = mean + r (largest - mean). A search moves
 /// r until about k entries reach it, in so few trials that on many inputs it fails.
 class Redsync final : public Sparsifier {
  public:
   Redsync(const Settings& settings, std::size_t numel, const Device& device)
-      : mode_(mode_of(settings.text("mode"))),
+      : mode_(choice_of<Mode>("mode", settings.text("mode"))),
         tolerance_(settings.number("tolerance")),
         numel_(numel),
         pool_(numel, device) {}
@@ -40,14 +45,7 @@ class Redsync final : public Sparsifier {
     }
   }
 
-  float threshold() const override { return threshold_; }
-
  private:
-  static Mode mode_of(const std::string& name) {
-    if (name == "trim") return Mode::kTrim;
-    return name == "search" ? Mode::kSearch : Mode::kFixed;
-  }
-
   /// Returns th(ratio). The largest magnitude of a constant vector is its mean; rounding must not lift the threshold
   /// above it.
   float threshold_at(double ratio) const {
@@ -84,26 +82,21 @@ class Redsync final : public Sparsifier {
   CandidatePool pool_;
   double mean_ = 0;
   double largest_ = 0;
-  float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 
-const Registration<SparsifierEntry> registration{[] {
-  SparsifierEntry entry;
+const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "redsync";
   entry.summary = "entries above a threshold found by a search between the mean and the largest magnitude";
   entry.source = "RedSync (Fang et al., JPDC 2019); the search of SIDCo's released code, sands-lab/SIDCo";
   entry.settings = {
-      {.name = "mode",
-       .default_value = std::string("fixed"),
-       .help = "fixed: search a threshold that selects k to 2k entries, and keep the k largest if it ends with more; "
-               "search: as in the released code, which also raises the threshold at k/2 to k entries; trim: lower the "
-               "threshold in fifths until it selects k entries, and keep the k largest",
-       .choices = {"fixed", "search", "trim"}},
-      {.name = "tolerance",
-       .default_value = 0.2,
-       .help = "the search ends when its bracket, 1 wide at first, is this narrow",
-       .minimum = 1e-6,
-       .maximum = 1}};
+      SettingSpec::text(
+          "mode", "fixed",
+          "fixed: search a threshold that selects k to 2k entries, and keep the k largest if it ends with more; "
+          "search: as in the released code, which also raises the threshold at k/2 to k entries; trim: lower the "
+          "threshold in fifths until it selects k entries, and keep the k largest",
+          choice_names<Mode>()),
+      SettingSpec::number("tolerance", 0.2, "the search ends when its bracket, 1 wide at first, is this narrow", 1e-6,
+                          1)};
   // Three trials between the mean and the largest magnitude may end anywhere; more than 2k are reduced to k.
   entry.band = {.low = 0, .high = 2};
   // Measured as for `dgc`: 0.71 to 1.32.
@@ -113,11 +106,8 @@ const Registration<SparsifierEntry> registration{[] {
     if (mode == "trim") return CountForecast{.settled = {0.9, 1, 1}};
     return CountForecast{.settled = mode == "fixed" ? CountRange{0.3, 0.9, 1.7} : CountRange{0.1, 1, 3}};
   };
-  entry.make = [](const Settings& values, std::size_t numel, const Device& device) {
-    return std::make_unique<Redsync>(values, numel, device);
-  };
-  return entry;
-}()};
+  entry.make = make_sparsifier<Redsync>;
+}};
 
 }  // namespace
 }  // namespace dragonn::compress

@@ -32,7 +32,7 @@ struct SelectContext {
   double learning_rate = 1.0;
 };
 
-/// Returns the target number of entries. @param density in (0, 1].
+/// Returns the target number of entries. @throws ConfigError unless density is in (0, 1].
 std::size_t target_count(double density, std::size_t numel);
 
 /// The outcome of an exchange, the same on every rank.
@@ -62,10 +62,13 @@ class Sparsifier {
                       SparseVector& selected) = 0;
   virtual void observe(const ExchangeOutcome& /*outcome*/) {}
   /// Returns the magnitude threshold of the last selection, NaN if the method has none.
-  virtual float threshold() const { return std::numeric_limits<float>::quiet_NaN(); }
+  virtual float threshold() const { return threshold_; }
 
   virtual void save(Archive& /*archive*/, const std::string& /*prefix*/) const {}
   virtual void load(const Archive& /*archive*/, const std::string& /*prefix*/) {}
+
+ protected:
+  float threshold_ = std::numeric_limits<float>::quiet_NaN();
 };
 
 /// The band of a sparsifier's counts, in shares of the target: min(k, non-zero elements).
@@ -94,5 +97,11 @@ struct SparsifierEntry : RegistryEntry {
   /// it needs.
   std::function<std::unique_ptr<Sparsifier>(const Settings&, std::size_t numel, const Device& device)> make;
 };
+
+/// An entry's `make` for a class with such a constructor.
+template <class Method>
+std::unique_ptr<Sparsifier> make_sparsifier(const Settings& settings, std::size_t numel, const Device& device) {
+  return std::make_unique<Method>(settings, numel, device);
+}
 
 }  // namespace dragonn::compress

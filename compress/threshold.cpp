@@ -23,22 +23,15 @@ double normal_upper_quantile(double probability) {
 }
 
 SettingSpecs sample_settings() {
-  return {{.name = "sample_ratio",
-           .default_value = 0.01,
-           .help = "share of the elements whose magnitudes are sampled for the threshold",
-           .minimum = 0,
-           .maximum = 1,
-           .exclusive_minimum = true},
-          {.name = "sample_most",
-           .default_value = std::int64_t{1} << 20,
-           .help = "largest sample by sample_ratio, in elements; sample_rank may need more",
-           .minimum = 1,
-           .maximum = 4294967295.0},
-          {.name = "sample_rank",
-           .default_value = std::int64_t{16},
-           .help = "number of entries above the threshold that the sample must hold (the DGC code: 2)",
-           .minimum = 1,
-           .maximum = 1e6}};
+  return {
+      SettingSpec::number("sample_ratio", 0.01, "share of the elements whose magnitudes are sampled for the threshold",
+                          0, 1)
+          .above_minimum(),
+      SettingSpec::integer("sample_most", 1 << 20,
+                           "largest sample by sample_ratio, in elements; sample_rank may need more", 1, 4294967295.0),
+      SettingSpec::integer("sample_rank", 16,
+                           "number of entries above the threshold that the sample must hold (the DGC code: 2)", 1,
+                           1e6)};
 }
 
 SampleRules sample_rules(const Settings& settings) {
@@ -47,27 +40,21 @@ SampleRules sample_rules(const Settings& settings) {
           .minimum_rank = static_cast<std::size_t>(settings.integer("sample_rank"))};
 }
 
-kernels::SamplePlan plan_sample(const SampleRules& rules, std::size_t numel, double density,
-                                const SelectContext& context, std::string_view purpose) {
-  const auto elements = static_cast<double>(numel);
-  const double share = std::min(std::ceil(rules.ratio * elements), static_cast<double>(rules.max));
-  const double wanted = std::max(share, std::ceil(static_cast<double>(rules.minimum_rank) / density));
-  kernels::SamplePlan plan;
-  plan.key =
-      stream_key(context.seed, purpose, {context.bucket, context.step, static_cast<std::uint64_t>(context.rank)});
-  plan.stride = wanted >= elements ? 1 : static_cast<std::size_t>(elements / wanted);
-  const auto size = static_cast<double>(kernels::sample_size(numel, plan));
-  plan.rank = static_cast<std::size_t>(std::max(1.0, std::ceil(size * density)));
-  return plan;
-}
-
 kernels::PassRequest sampled_request(const SampleRules& rules, std::size_t numel, double density,
                                      const SelectContext& context, std::string_view purpose) {
   kernels::PassRequest request{
       .kind = kernels::PassRequest::Kind::kThreshold, .threshold = 0, .begin = 0, .end = numel};
   if (density >= 1.0 || numel == 0) return request;
   request.kind = kernels::PassRequest::Kind::kSampledThreshold;
-  request.sample = plan_sample(rules, numel, density, context, purpose);
+  const auto elements = static_cast<double>(numel);
+  const double share = std::min(std::ceil(rules.ratio * elements), static_cast<double>(rules.max));
+  const double wanted = std::max(share, std::ceil(static_cast<double>(rules.minimum_rank) / density));
+  kernels::SamplePlan& plan = request.sample;
+  plan.key =
+      stream_key(context.seed, purpose, {context.bucket, context.step, static_cast<std::uint64_t>(context.rank)});
+  plan.stride = wanted >= elements ? 1 : static_cast<std::size_t>(elements / wanted);
+  const auto size = static_cast<double>(kernels::sample_size(numel, plan));
+  plan.rank = static_cast<std::size_t>(std::max(1.0, std::ceil(size * density)));
   return request;
 }
 

@@ -28,12 +28,9 @@ struct SampleRules {
 SettingSpecs sample_settings();
 SampleRules sample_rules(const Settings& settings);
 
-/// Plans a sample from which the threshold of the `density` largest share of `numel` magnitudes is ranked: its
-/// ceil(q * density)-th largest value, q being the sample's size. `purpose` and the context key the places.
-kernels::SamplePlan plan_sample(const SampleRules& rules, std::size_t numel, double density,
-                                const SelectContext& context, std::string_view purpose);
-
-/// Returns the request for entries above a sampled threshold; all that are not zero if `density` is 1 or more.
+/// Returns the request for entries above a sampled threshold, that of the `density` largest share of `numel`
+/// magnitudes: the ceil(q * density)-th largest value of a sample of q. At a density of 1 or more it is 0. `purpose`
+/// and the context key the places.
 kernels::PassRequest sampled_request(const SampleRules& rules, std::size_t numel, double density,
                                      const SelectContext& context, std::string_view purpose);
 

@@ -32,27 +32,8 @@ std::string checksum_of(const FileTensor& tensor) {
   return hash_text(hash_bytes(std::as_bytes(std::span(text))));
 }
 
-/// Returns the fields, those of large elements first, so that each begins at a multiple of its elements' size.
-std::vector<FileTensor> tensors_of(const Archive& archive) {
-  std::vector<FileTensor> tensors;
-  for (const auto& [name, field] : archive.fields()) tensors.push_back({name, field.type, field.shape, field.bytes});
-  std::ranges::stable_sort(tensors, std::greater(),
-                           [](const FileTensor& tensor) { return element_bytes(tensor.type); });
-  return tensors;
-}
-
-FileMetadata metadata_of(std::span<const FileTensor> tensors) {
-  FileMetadata metadata{{kFormat, kFormatName}};
-  for (const FileTensor& tensor : tensors) metadata.emplace(checksum_key(tensor.name), checksum_of(tensor));
-  return metadata;
-}
-
-void refuse_other_formats(std::span<const std::byte> bytes, const std::string& name) {
-  if (bytes.size() < kOldMagic.size() ||
-      !std::ranges::equal(bytes.first(kOldMagic.size()), std::as_bytes(std::span(kOldMagic))))
-    return;
-  throw DataError(
-      fmt::format("{}: an archive in the format before safetensors: dragonn up to commit 60c1661 reads it", name));
+bool begins_with(std::span<const std::byte> bytes, std::string_view text) {
+  return bytes.size() >= text.size() && std::ranges::equal(bytes.first(text.size()), std::as_bytes(std::span(text)));
 }
 
 /// Checks a tensor against its checksum. @param bytes of the file.
@@ -106,12 +87,19 @@ std::size_t Archive::size_bytes() const {
 }
 
 std::vector<std::byte> to_bytes(const Archive& archive) {
-  const std::vector<FileTensor> tensors = tensors_of(archive);
-  return safetensors_bytes(tensors, metadata_of(tensors));
+  std::vector<FileTensor> tensors;
+  for (const auto& [name, field] : archive.fields()) tensors.push_back({name, field.type, field.shape, field.bytes});
+  // Large elements come first, so that each field begins at a multiple of its elements' size.
+  std::ranges::stable_sort(tensors, std::greater(), [](const auto& tensor) { return element_bytes(tensor.type); });
+  FileMetadata metadata{{kFormat, kFormatName}};
+  for (const FileTensor& tensor : tensors) metadata.emplace(checksum_key(tensor.name), checksum_of(tensor));
+  return safetensors_bytes(tensors, metadata);
 }
 
 Archive archive_from_bytes(std::span<const std::byte> bytes, const std::string& name) {
-  refuse_other_formats(bytes, name);
+  if (begins_with(bytes, kOldMagic))
+    throw DataError(
+        fmt::format("{}: an archive in the format before safetensors: dragonn up to commit 60c1661 reads it", name));
   const SafetensorsFile file(bytes, name);
   const auto format = file.metadata().find(kFormat);
   if (format == file.metadata().end() || format->second != kFormatName)
@@ -123,8 +111,7 @@ Archive archive_from_bytes(std::span<const std::byte> bytes, const std::string& 
   }
   // The checksums cover the fields; a header with any other byte than a save writes is found here.
   const std::string header = safetensors_header(file.tensors(), file.metadata());
-  if (file.metadata().size() != file.tensors().size() + 1 ||
-      !std::ranges::equal(bytes.first(std::min(header.size(), bytes.size())), std::as_bytes(std::span(header))))
+  if (file.metadata().size() != file.tensors().size() + 1 || !begins_with(bytes, header))
     throw DataError(fmt::format("{}: the header is not as a save writes it: the file is damaged", name));
   return archive;
 }

@@ -32,35 +32,26 @@ void release_host(void* memory, const Device&) noexcept {
 
 /// One entry per type of device.
 using Table = std::array<MemoryFunctions, 2>;
+constinit Table own_memory{MemoryFunctions{allocate_host, release_host}, MemoryFunctions{}};
+constinit Table host_memory{};  ///< page-locked; the CPU's row stays empty, since it uses own_memory
 
 MemoryFunctions& row(Table& table, DeviceType type) {
   return table[static_cast<std::size_t>(type)];
 }
 
-Table& own_memory() {
-  static Table table{MemoryFunctions{allocate_host, release_host}, MemoryFunctions{}};
-  return table;
-}
-
-/// The functions of page-locked host memory, by type of device. The CPU's row stays empty: it uses own_memory().
-Table& host_memory() {
-  static Table table{};
-  return table;
-}
-
 }  // namespace
 
 MemoryFunctions register_memory(DeviceType type, MemoryFunctions functions) {
-  return std::exchange(row(own_memory(), type), functions);
+  return std::exchange(row(own_memory, type), functions);
 }
 
 MemoryFunctions register_host_memory(DeviceType copier, MemoryFunctions functions) {
-  return std::exchange(row(host_memory(), copier), functions);
+  return std::exchange(row(host_memory, copier), functions);
 }
 
 const MemoryFunctions& memory_functions(const MemoryPlace& place) {
   const Device& keeper = place.keeper();
-  const MemoryFunctions& functions = row(place.copier.is_cpu() ? own_memory() : host_memory(), keeper.type);
+  const MemoryFunctions& functions = row(place.copier.is_cpu() ? own_memory : host_memory, keeper.type);
   if (functions.allocate == nullptr) throw DeviceError("this build has no memory for device " + to_string(keeper));
   return functions;
 }

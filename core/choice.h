@@ -48,4 +48,18 @@ E choice_of(std::string_view kind, std::string_view name) {
   throw ConfigError(unknown_name_message(kind, name, valid));
 }
 
+/// Returns the names in a table of variants, which have a member `name` each.
+template <class Table>
+std::vector<std::string> names_in(const Table& table) {
+  std::vector<std::string> names;
+  for (const auto& variant : table) names.emplace_back(variant.name);
+  return names;
+}
+
+/// Returns the variant of that name, which is in the table.
+template <class Table>
+const auto& variant_of(const Table& table, std::string_view name) {
+  return *std::ranges::find_if(table, [&](const auto& variant) { return name == variant.name; });
+}
+
 }  // namespace dragonn

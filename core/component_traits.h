@@ -38,22 +38,31 @@ struct SelectionTraits {
   bool fits_k_slots() const { return fixed_size || at_most_k; }
 };
 
-/// A range of counts in shares of a target: the mean over ten steps lies between `low` and `high`.
-struct CountRange {
-  double low = 1;
-  double expected = 1;
-  double high = 1;
+/// The mean over ten steps lies between `low` and `high`; all three are `kDefault` unless a forecast is made.
+template <int kDefault>
+struct ForecastRange {
+  double low = kDefault;
+  double expected = kDefault;
+  double high = kDefault;
 
   bool is_exact() const { return low == high; }
 };
 
 /// The ranges of a run. They are measured, not proved: an entry says on which gradients.
-struct CountForecast {
-  CountRange settled = {};
-  CountRange first = {};          ///< of the first steps of a run; unused if there are none
-  std::uint64_t first_steps = 0;  ///< steps until the counts have settled
+template <class Range>
+struct Forecast {
+  Range settled = {};
+  Range first = {};               ///< of the first steps of a run; unused if there are none
+  std::uint64_t first_steps = 0;  ///< steps until the run has settled
 
-  const CountRange& range(bool in_first_steps) const { return in_first_steps && first_steps > 0 ? first : settled; }
+  const Range& range(bool in_first_steps) const { return in_first_steps && first_steps > 0 ? first : settled; }
 };
+
+/// Counts of entries, in shares of a target.
+using CountRange = ForecastRange<1>;
+using CountForecast = Forecast<CountRange>;
+/// Bytes that a worker sends in a step: the payload, mean over the workers.
+using ByteRange = ForecastRange<0>;
+using ByteForecast = Forecast<ByteRange>;
 
 }  // namespace dragonn

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "core/fault_point.h"
 
-#include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <optional>
+#include <regex>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -26,7 +23,7 @@ struct Fault {
   std::string place;
   int rank = 0;
   int pass = 0;
-  std::string action = {};
+  std::string action;
   double seconds = 0;  ///< of the action "sleep"
 };
 
@@ -34,37 +31,26 @@ const char* wanted() {
   return std::getenv("DRAGONN_FAULT");
 }
 
-template <class T>
-bool is_number(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-/// Returns what stands before the next colon, and removes both.
-std::string_view take_word(std::string_view& text) {
-  const std::string_view word = text.substr(0, text.find(':'));
-  text.remove_prefix(std::min(word.size() + 1, text.size()));
-  return word;
-}
-
-Fault parse(std::string_view text) {
-  std::string_view rest = text;
-  Fault fault{.place = std::string(take_word(rest))};
-  bool valid = is_number(take_word(rest), fault.rank);
-  valid = is_number(take_word(rest), fault.pass) && fault.pass > 0 && valid;
-  fault.action = rest.substr(0, rest.find('='));
-  const bool sleeps = fault.action == "sleep";
-  if (sleeps) valid = rest.size() > 6 && is_number(rest.substr(6), fault.seconds) && valid;
-  const bool known = sleeps || rest == "throw" || rest == "kill" || rest == "stop" || rest == "term" || rest == "usr1";
-  if (valid && known) return fault;
-  throw ConfigError(fmt::format(
-      "DRAGONN_FAULT={}: expected PLACE:RANK:PASS:ACTION, ACTION one of throw, kill, stop, term, usr1, sleep=SECONDS",
-      text));
+Fault parse(const std::string& text) {
+  static const std::regex pattern(
+      "([^:]*):(-?[0-9]{1,9}):([1-9][0-9]{0,8}):(throw|kill|stop|term|usr1|sleep=([0-9]*\\.?[0-9]+))");
+  std::smatch parts;
+  if (!std::regex_match(text, parts, pattern)) {
+    throw ConfigError(fmt::format(
+        "DRAGONN_FAULT={}: expected PLACE:RANK:PASS:ACTION, ACTION one of throw, kill, stop, term, usr1, sleep=SECONDS",
+        text));
+  }
+  return {.place = parts[1].str(),
+          .rank = std::stoi(parts[2].str()),
+          .pass = std::stoi(parts[3].str()),
+          .action = parts[4].str(),
+          .seconds = parts[5].matched ? std::stod(parts[5].str()) : 0};
 }
 
 void act(const Fault& fault) {
   if (fault.action == "throw") throw Error(fmt::format("a fault that DRAGONN_FAULT asks for at {}", fault.place));
-  if (fault.action == "sleep") return std::this_thread::sleep_for(std::chrono::duration<double>(fault.seconds));
+  if (fault.action.starts_with("sleep"))
+    return std::this_thread::sleep_for(std::chrono::duration<double>(fault.seconds));
   const int signal = fault.action == "kill"   ? SIGKILL
                      : fault.action == "stop" ? SIGSTOP
                      : fault.action == "term" ? SIGTERM

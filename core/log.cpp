@@ -69,12 +69,6 @@ void erase_progress(State& s) {
   s.progress_length = 0;
 }
 
-/// Hands a line to the sink, unless it is below the level.
-void pass_on(const State& s, Level level, int rank, const std::string& line) {
-  if (!*s.sink || !s.logger.should_log(spdlog_level(level))) return;
-  (*s.sink)(level, rank == 0 ? line : fmt::format("[rank {}] {}", rank, line));
-}
-
 }  // namespace
 
 void set_sink(Sink sink) {
@@ -106,26 +100,22 @@ void set_file(const std::filesystem::path& path) {
 
 void write(Level level, int rank, const std::string& text) {
   if (rank != 0 && level < Level::kWarning) return;
-  const std::string line = one_line_message(text);
+  const std::string line = (rank == 0 ? "" : fmt::format("[rank {}] ", rank)) + one_line_message(text);
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  if (s.sink) return pass_on(s, level, rank, line);
-  erase_progress(s);
-  if (rank == 0) {
-    s.logger.log(spdlog_level(level), line);
-  } else {
-    s.logger.log(spdlog_level(level), "[rank {}] {}", rank, line);
+  if (s.sink) {
+    if (*s.sink && s.logger.should_log(spdlog_level(level))) (*s.sink)(level, line);
+    return;
   }
+  erase_progress(s);
+  s.logger.log(spdlog_level(level), line);
 }
 
 void write_note(const std::string& text) {
   const std::string line = one_line_message(text);
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  if (!stderr_is_terminal()) {
-    s.logger.info(line);
-    return;
-  }
+  if (!stderr_is_terminal()) return s.logger.info(line);
   if (!s.logger.should_log(spdlog::level::info)) return;
   const spdlog::details::log_msg message(s.logger.name(), spdlog::level::info, line);
   for (std::size_t i = 1; i < s.logger.sinks().size(); ++i) {

@@ -26,10 +26,7 @@ constexpr std::size_t kAlignment = 64;                      // of the data, as t
 constexpr std::size_t kLongestHeader = 4096;
 
 template <class T>
-constexpr std::string_view kDescription = std::is_same_v<T, float>          ? "<f4"
-                                          : std::is_same_v<T, std::int32_t> ? "<i4"
-                                          : std::is_same_v<T, std::int64_t> ? "<i8"
-                                                                            : "<u4";
+constexpr std::string_view kDescription = std::is_same_v<T, float> ? "<f4" : "<i4";
 
 std::string header(std::string_view description, const Shape& shape) {
   std::string extents = fmt::format("{}", fmt::join(shape.extents(), ", "));
@@ -55,16 +52,16 @@ Shape parse_shape(const std::filesystem::path& path, const std::string& text) {
   return Shape(extents);
 }
 
-/// Returns the shape. @throws DataError unless the header states this type and C order.
-Shape parse_header(const std::filesystem::path& path, const std::string& text, std::string_view description) {
+/// Returns the shape. @throws DataError unless the header states floats and C order.
+Shape parse_header(const std::filesystem::path& path, const std::string& text) {
   static const std::regex type("'descr': *'([^']*)'"), order("'fortran_order': *(True|False)"),
       shape("'shape': *\\(([0-9, ]*)\\)");
   std::smatch type_match, order_match, shape_match;
   if (!std::regex_search(text, type_match, type) || !std::regex_search(text, order_match, order) ||
       !std::regex_search(text, shape_match, shape))
     fail(path, "the .npy header lacks descr, fortran_order or shape");
-  if (type_match[1].str() != description)
-    fail(path, fmt::format("values of type {}: {} is needed", type_match[1].str(), description));
+  if (type_match[1].str() != kDescription<float>)
+    fail(path, fmt::format("values of type {}: {} is needed", type_match[1].str(), kDescription<float>));
   if (order_match[1] == "True") fail(path, "values in Fortran order: C order is needed");
   return parse_shape(path, shape_match[1]);
 }
@@ -85,8 +82,10 @@ void write_npy(const std::filesystem::path& path, const Shape& shape, std::span<
   write_file_atomically(path, bytes);
 }
 
-template <class T>
-NpyArray<T> read_npy(const std::filesystem::path& path) {
+template void write_npy(const std::filesystem::path&, const Shape&, std::span<const float>);
+template void write_npy(const std::filesystem::path&, const Shape&, std::span<const std::int32_t>);
+
+NpyArray read_npy(const std::filesystem::path& path) {
   const std::vector<std::byte> bytes = read_file(path);
   if (bytes.size() < kPrefix || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
     fail(path, "not a .npy file of version 1.0");
@@ -96,25 +95,15 @@ NpyArray<T> read_npy(const std::filesystem::path& path) {
     fail(path, fmt::format("{} bytes end in the .npy header of {}", bytes.size(), length));
   if (length > kLongestHeader)
     fail(path, fmt::format("a .npy header of {} bytes: should have at most {}", length, kLongestHeader));
-  NpyArray<T> array;
-  array.shape =
-      parse_header(path, std::string(reinterpret_cast<const char*>(bytes.data()) + kPrefix, length), kDescription<T>);
+  NpyArray array;
+  array.shape = parse_header(path, {reinterpret_cast<const char*>(bytes.data()) + kPrefix, length});
   const std::size_t data_bytes = bytes.size() - kPrefix - length;
-  if (data_bytes != array.shape.size() * sizeof(T))
+  if (data_bytes != array.shape.size() * sizeof(float))
     fail(path, fmt::format("{} bytes of values for shape {}: {} are needed", data_bytes, array.shape.to_string(),
-                           array.shape.size() * sizeof(T)));
+                           array.shape.size() * sizeof(float)));
   array.values.resize(array.shape.size());
   if (data_bytes > 0) std::memcpy(array.values.data(), bytes.data() + kPrefix + length, data_bytes);
   return array;
 }
-
-template void write_npy(const std::filesystem::path&, const Shape&, std::span<const float>);
-template void write_npy(const std::filesystem::path&, const Shape&, std::span<const std::int32_t>);
-template void write_npy(const std::filesystem::path&, const Shape&, std::span<const std::int64_t>);
-template void write_npy(const std::filesystem::path&, const Shape&, std::span<const std::uint32_t>);
-template NpyArray<float> read_npy(const std::filesystem::path&);
-template NpyArray<std::int32_t> read_npy(const std::filesystem::path&);
-template NpyArray<std::int64_t> read_npy(const std::filesystem::path&);
-template NpyArray<std::uint32_t> read_npy(const std::filesystem::path&);
 
 }  // namespace dragonn

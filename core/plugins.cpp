@@ -90,7 +90,7 @@ class SharedObject {
 
   std::span<const std::byte> bytes_;
   std::vector<Elf64_Shdr> sections_;
-  std::map<std::string_view, Elf64_Sym> symbols_;
+  std::map<std::string_view, Elf64_Sym> symbols_;  ///< the defined ones
 };
 
 /// Splits "dragonn 0.1.0; headers 12ab; ..." into its parts.
@@ -107,9 +107,8 @@ std::vector<std::string> parts_of(std::string_view abi) {
 /// Returns the parts that the other list lacks.
 std::string difference(const std::vector<std::string>& parts, const std::vector<std::string>& other) {
   std::vector<std::string> lacking;
-  for (const std::string& part : parts) {
-    if (!std::ranges::count(other, part)) lacking.push_back(part);
-  }
+  std::ranges::copy_if(parts, std::back_inserter(lacking),
+                       [&](const auto& part) { return !std::ranges::count(other, part); });
   return fmt::format("{}", fmt::join(lacking, ", "));
 }
 
@@ -130,10 +129,7 @@ void check_fits(const fs::path& path) {
   }
 }
 
-std::vector<LoadedPlugin>& plugins() {
-  static std::vector<LoadedPlugin> loaded;
-  return loaded;
-}
+std::vector<LoadedPlugin> plugins;
 
 /// @throws ConfigError without the file's name.
 LoadedPlugin load(const fs::path& path) {
@@ -157,16 +153,16 @@ void load_plugin(const fs::path& file, const std::string& named_by) {
     std::error_code ignored;
     return other.file == path || fs::equivalent(other.file, path, ignored);
   };
-  if (std::ranges::any_of(plugins(), is_same)) return;
+  if (std::ranges::any_of(plugins, is_same)) return;
   try {
-    plugins().push_back(load(path));
+    plugins.push_back(load(path));
   } catch (const Error& error) {
     throw ConfigError(fmt::format("{}: {}", named_by, error.what()));
   }
 }
 
 const std::vector<LoadedPlugin>& loaded_plugins() {
-  return plugins();
+  return plugins;
 }
 
 }  // namespace dragonn

@@ -73,10 +73,6 @@ std::string escaped(std::string_view text, std::string_view special) {
   return result;
 }
 
-std::string joined_names(const OptionText& option) {
-  return fmt::format("{}", fmt::join(option.names, ", "));
-}
-
 // ---------------------------------------------------------------- manual pages
 
 std::string bold(std::string_view text) {
@@ -89,7 +85,7 @@ std::string italic(std::string_view text) {
 
 std::string man_option(const OptionText& option) {
   const ValueText value = value_of(option);
-  std::string text = fmt::format(".TP\n{}", bold(joined_names(option)));
+  std::string text = fmt::format(".TP\n{}", bold(fmt::format("{}", fmt::join(option.names, ", "))));
   if (!option.is_positional && !value.name.empty()) text += fmt::format(" {}", italic(value.name));
   text += fmt::format("\n{}", roff(one_line(option.help)));
   if (!value.limits.empty()) text += roff(fmt::format(" ({})", value.limits));
@@ -118,25 +114,19 @@ std::string man_footer(std::string footer, const char* heading) {
   while (footer.starts_with('\n')) footer.erase(0, 1);
   if (footer.starts_with(kExamples)) footer.erase(0, kExamples.size());
   if (footer.empty()) return "";
-  std::string text = heading;
-  text += "\n.nf\n";
+  std::string text = fmt::format("{}\n.nf\n", heading);
   for (const std::string& line : split(footer, '\n')) text += (line.empty() ? ".sp" : roff(line)) + "\n";
   return text + ".fi\n";
 }
 
-std::string synopsis(const ProgramText& program, const std::string& name) {
-  std::string text = bold(name);
+std::string synopsis(const ProgramText& program) {
+  std::string text = bold(program.name);
   if (!program.commands.empty()) text += fmt::format(" {}", italic("SUBCOMMAND"));
   text += fmt::format(" [{}]...", italic("OPTION"));
   for (const OptionText& option : program.options) {
     if (!option.is_positional) continue;
     text += fmt::format(" [{}]{}", italic(option.names.front()), option.is_repeatable ? "..." : "");
   }
-  return text;
-}
-
-std::string upper(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return text;
 }
 
@@ -150,16 +140,14 @@ std::vector<std::string> words_of(const OptionText& option, const ValueText& val
   return value.words;
 }
 
-/// The words of an option whose value is KEY=VALUE: the keys, each with its "=", and keys with a value.
+/// The words of an option whose value is KEY=VALUE: the keys, each with its "=", and keys with a value. Without keys
+/// the value is another.
 struct KeyWords {
+  explicit KeyWords(const std::vector<std::string>& words) {
+    for (const std::string& word : words) (word.ends_with('=') ? keys : values).push_back(word);
+  }
   std::vector<std::string> keys, values;
 };
-
-std::optional<KeyWords> key_words(const std::vector<std::string>& words) {
-  KeyWords sorted;
-  for (const std::string& word : words) (word.ends_with('=') ? sorted.keys : sorted.values).push_back(word);
-  return sorted.keys.empty() ? std::nullopt : std::optional(std::move(sorted));
-}
 
 std::string function_name(std::string name) {
   std::ranges::replace(name, '-', '_');
@@ -179,10 +167,11 @@ std::string bash_words(const std::vector<std::string>& words) {
 std::string bash_value(const OptionText& option, const WordLists& lists) {
   const ValueText value = value_of(option);
   const std::vector<std::string> words = words_of(option, value, lists);
-  std::vector<std::string> commands;
-  if (const auto keys = key_words(words)) {
-    return fmt::format("if [[ $cur == *=* ]]; then {}; else {}; fi", bash_words(keys->values), bash_words(keys->keys));
+  if (const KeyWords of_key(words); !of_key.keys.empty()) {
+    return fmt::format("if [[ $cur == *=* ]]; then {}; else {}; fi", bash_words(of_key.values),
+                       bash_words(of_key.keys));
   }
+  std::vector<std::string> commands;
   if (!words.empty()) commands.push_back(bash_words(words));
   if (value.is_file) commands.emplace_back("compgen -f -- \"$cur\"");
   if (value.is_folder) commands.emplace_back("compgen -d -- \"$cur\"");
@@ -217,21 +206,23 @@ std::string zsh_text(const std::string& text) {
   return result;
 }
 
-/// Returns the action by which zsh completes the value of an option, and adds functions that it needs to `functions`.
+/// Returns the action by which zsh completes the value of an option, and adds functions that it needs to `functions`:
+/// an action of several commands, or with quotes, is a function of its own.
 std::string zsh_action(const ProgramText& program, const OptionText& option, const WordLists& lists,
                        std::string& functions) {
   const ValueText value = value_of(option);
   const std::vector<std::string> words = words_of(option, value, lists);
-  if (const auto keys = key_words(words)) {
+  const auto call = [&](const std::string& body) {
     const std::string name = function_name(program.name) + "_" + option.names.front().substr(2);
-    functions += fmt::format(
-        "{}() {{\n  if [[ $PREFIX == *=* ]]; then\n    compadd -- {}\n  else\n    compadd -S '' -- {}\n"
-        "  fi\n}}\n\n",
-        name, fmt::join(keys->values, " "), fmt::join(keys->keys, " "));
+    functions += fmt::format("{}() {{\n  {}\n}}\n\n", name, body);
     return name;
+  };
+  if (const KeyWords of_key(words); !of_key.keys.empty()) {
+    return call(fmt::format("if [[ $PREFIX == *=* ]]; then\n    compadd -- {}\n  else\n    compadd -S '' -- {}\n  fi",
+                            fmt::join(of_key.values, " "), fmt::join(of_key.keys, " ")));
   }
   if (value.is_folder && !words.empty())
-    return fmt::format("_alternative 'w:word:({})' 'd:folder:_files -/'", fmt::join(words, " "));
+    return call(fmt::format("_alternative 'w:word:({})' 'd:folder:_files -/'", fmt::join(words, " ")));
   if (!words.empty()) return fmt::format("({})", fmt::join(words, " "));
   if (value.is_folder) return "_files -/";
   return value.is_file ? "_files" : " ";
@@ -243,12 +234,7 @@ std::string zsh_arguments(const ProgramText& program, const WordLists& lists, st
   int position = 0;
   for (const OptionText& option : program.options) {
     const bool has_value = option.takes_value || option.is_positional;
-    std::string action = has_value ? zsh_action(program, option, lists, functions) : "";
-    if (action.starts_with("_alternative")) {  // an action with quotes is a function of its own
-      const std::string name = function_name(program.name) + "_" + option.names.front().substr(2);
-      functions += fmt::format("{}() {{\n  {}\n}}\n\n", name, action);
-      action = name;
-    }
+    const std::string action = has_value ? zsh_action(program, option, lists, functions) : "";
     const std::string value = fmt::format(":{}:{}", zsh_text(value_of(option).name), action);
     if (option.is_positional) {
       lines += fmt::format(" \\\n    '{}:{}:{}'", option.is_repeatable ? "*" : std::to_string(++position),
@@ -267,26 +253,19 @@ std::string zsh_arguments(const ProgramText& program, const WordLists& lists, st
 
 std::string roff(std::string_view text) {
   std::string result;
-  for (const char c : text) {
-    if (c == '\\') {
-      result += "\\e";
-    } else if (c == '-') {
-      result += "\\-";
-    } else {
-      result += c;
-    }
-  }
+  for (const char c : text) result += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
   if (result.starts_with('.') || result.starts_with('\'')) result.insert(0, "\\&");
   return result;
 }
 
 std::string man_page(const ProgramText& program, const std::vector<std::string>& related) {
-  std::string text =
-      fmt::format(".\\\" Generated from the program's command line.\n.TH {} 1 \"\" \"dragonn {}\" \"User Commands\"\n",
-                  roff(upper(program.name)), roff(version()));
-  text += fmt::format(".SH NAME\n{} \\- {}\n.SH SYNOPSIS\n{}\n", roff(program.name), roff(program.summary),
-                      synopsis(program, program.name));
-  text += ".SH OPTIONS\n" + man_options(program.options);
+  std::string title = program.name;
+  std::ranges::transform(title, title.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::string text = fmt::format(
+      ".\\\" Generated from the program's command line.\n.TH {} 1 \"\" \"dragonn {}\" \"User Commands\"\n"
+      ".SH NAME\n{} \\- {}\n.SH SYNOPSIS\n{}\n.SH OPTIONS\n{}",
+      roff(title), roff(version()), roff(program.name), roff(program.summary), synopsis(program),
+      man_options(program.options));
   if (!program.commands.empty()) text += ".SH SUBCOMMANDS\n";
   for (const ProgramText& command : program.commands) {
     text += fmt::format(".SS \"{} {}\"\n{}.\n", roff(program.name), roff(command.name), roff(command.summary));

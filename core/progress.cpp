@@ -13,10 +13,6 @@ namespace {
 
 constexpr double kTerminalSeconds = 0.2;  // from a rewriting to the next
 
-double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
 }  // namespace
 
 Progress::Progress(std::string name, bool enabled, double seconds)
@@ -27,10 +23,10 @@ Progress::Progress(std::string name, bool enabled, double seconds)
 
 void Progress::advance(double work, const std::string& what) {
   done_ += work;
-  const Clock::time_point now = Clock::now();
-  if (!enabled_ || seconds_between(shown_, now) < interval_) return;
+  const double now = clock_.now();
+  if (!enabled_ || now - shown_ < interval_) return;
   shown_ = now;
-  show(line(what, seconds_between(start_, now)));
+  show(line(what, now));
 }
 
 void Progress::announce(const std::string& what) {

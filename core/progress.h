@@ -2,8 +2,9 @@
 /// Progress: reports on the standard error how far a long command is.
 #pragma once
 
-#include <chrono>
 #include <string>
+
+#include "core/clock.h"
 
 namespace dragonn {
 
@@ -27,8 +28,6 @@ class Progress {
   void finish();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void show(const std::string& text);
   std::string line(const std::string& what, double elapsed) const;
 
@@ -36,8 +35,8 @@ class Progress {
   bool enabled_;
   bool is_terminal_;
   double interval_;
-  Clock::time_point start_ = Clock::now();
-  Clock::time_point shown_ = start_;
+  WallClock clock_;
+  double shown_ = 0;
   bool is_on_screen_ = false;
   double planned_ = 0;
   double done_ = 0;

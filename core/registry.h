@@ -2,6 +2,7 @@
 /// Registry<Entry>: named components that register themselves from the file that defines them.
 #pragma once
 
+#include <concepts>
 #include <map>
 #include <memory>
 #include <source_location>
@@ -88,9 +89,15 @@ class Registry : public RegistryBase {
 };
 
 /// Registers a component: a static object of this type stands at the end of the component's .cpp file.
-/// `const Registration<SparsifierEntry> registration{{{"topk", ...}, ...}};`
 template <class Entry>
 struct Registration {
+  /// Registers the entry that `describe` fills in: `{[](SparsifierEntry& entry) { entry.name = "topk"; ... }}`.
+  template <std::invocable<Entry&> Describe>
+  explicit Registration(const Describe& describe, std::source_location where = std::source_location::current()) {
+    Entry entry;
+    describe(entry);
+    Registry<Entry>::instance().add(std::move(entry), where);
+  }
   explicit Registration(Entry entry, std::source_location where = std::source_location::current()) {
     Registry<Entry>::instance().add(std::move(entry), where);
   }

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/philox.h"
-
 namespace dragonn {
 
 std::uint64_t stream_key(std::uint64_t seed, std::string_view purpose, std::initializer_list<std::uint64_t> numbers) {
@@ -15,11 +13,6 @@ std::uint64_t stream_key(std::uint64_t seed, std::string_view purpose, std::init
   key = mix64(key ^ purpose.size());
   for (std::uint64_t number : numbers) key = mix64(key ^ mix64(number));
   return key;
-}
-
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
-  const PhiloxBlock block = philox_block({{counter[0], counter[1], counter[2], counter[3]}}, key[0], key[1]);
-  return std::to_array(block.words);
 }
 
 void Rng::refill() {

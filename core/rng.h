@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Rng: counter-based random streams, keyed by their purpose, so that no draw depends on another stream's progress.
+/// Rng: counter-based random streams (Philox4x32-10), keyed by their purpose, so that no draw depends on another
+/// stream's progress. What host and device share is for both.
 #pragma once
 
 #include <array>
@@ -7,6 +8,8 @@
 #include <initializer_list>
 #include <limits>
 #include <string_view>
+
+#include "core/device.h"
 
 namespace dragonn {
 
@@ -23,8 +26,38 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
 std::uint64_t stream_key(std::uint64_t seed, std::string_view purpose,
                          std::initializer_list<std::uint64_t> numbers = {});
 
-/// Returns one block of Philox4x32-10 (core/philox.h): a bijection of the counter for every key.
-std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
+struct PhiloxBlock {
+  std::uint32_t words[4];
+};
+
+/// Returns one block, a bijection of the counter for every key (Salmon et al., "Parallel random numbers: as easy as 1,
+/// 2, 3", SC'11).
+DRAGONN_HOST_DEVICE constexpr PhiloxBlock philox_block(PhiloxBlock counter, std::uint32_t key0, std::uint32_t key1) {
+  constexpr std::uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
+  constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+  constexpr int kRounds = 10;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::uint64_t product0 = std::uint64_t{kMultiplier0} * counter.words[0];
+    const std::uint64_t product1 = std::uint64_t{kMultiplier1} * counter.words[2];
+    counter = {
+        {static_cast<std::uint32_t>(product1 >> 32) ^ counter.words[1] ^ key0, static_cast<std::uint32_t>(product1),
+         static_cast<std::uint32_t>(product0 >> 32) ^ counter.words[3] ^ key1, static_cast<std::uint32_t>(product0)}};
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  return counter;
+}
+
+/// Returns block `counter` of the stream Rng(key): its numbers 4 * counter to 4 * counter + 3.
+DRAGONN_HOST_DEVICE constexpr PhiloxBlock stream_block(std::uint64_t key, std::uint64_t counter) {
+  return philox_block({{static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32), 0, 0}},
+                      static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32));
+}
+
+/// Converts a word as Rng::uniform() does: uniform in [0, 1), 24 bits.
+DRAGONN_HOST_DEVICE constexpr float uniform_of(std::uint32_t word) {
+  return static_cast<float>(word >> 8) * 0x1p-24f;
+}
 
 /// A stream of Philox4x32-10 blocks. Its state is a key and a counter. It is a UniformRandomBitGenerator of 32 bits.
 class Rng {

@@ -37,26 +37,22 @@ class HeaderReader {
     const std::span<const std::byte> header = take_header();
     values_ = file_.subspan(kLengthBytes + header.size());
     const Json json = parse(header);
+    std::vector<FileTensor> tensors;
     for (const auto& [name, entry] : json.items()) {
       if (name == kMetadata) {
         metadata = texts_of(entry);
       } else {
-        places_.push_back(tensor(name, entry));
+        tensors.push_back(read_tensor(name, entry));
       }
     }
-    check_places();
-    std::vector<FileTensor> tensors;
-    for (Place& place : places_) tensors.push_back(std::move(place.tensor));
+    // In the order of their places: among equal beginnings the empty tensors come first.
+    std::ranges::sort(tensors, {},
+                      [](const auto& tensor) { return std::pair(tensor.bytes.data(), tensor.bytes.size()); });
+    check_places(tensors);
     return tensors;
   }
 
  private:
-  struct Place {
-    std::uint64_t begin;
-    std::uint64_t end;
-    FileTensor tensor;
-  };
-
   [[noreturn]] void fail(const std::string& reason) const {
     throw DataError(fmt::format("{}: {}", file_name_, reason));
   }
@@ -70,10 +66,8 @@ class HeaderReader {
     std::memcpy(&length, file_.data(), kLengthBytes);
     const std::uint64_t max = file_.size() - kLengthBytes;
     if (length > max)
-      fail(
-          fmt::format("the header's length is {}, and {} bytes follow it: no safetensors file, or "
-                      "cut off",
-                      length, max));
+      fail(fmt::format("the header's length is {}, and {} bytes follow it: no safetensors file, or cut off", length,
+                       max));
     return file_.subspan(kLengthBytes, length);
   }
 
@@ -121,47 +115,42 @@ class HeaderReader {
     return found->get<std::vector<std::uint64_t>>();
   }
 
-  Place tensor(const std::string& name, const Json& entry) const {
+  FileTensor read_tensor(const std::string& name, const Json& entry) const {
     if (!entry.is_object()) fail(name, "its entry is no JSON object");
     const auto type = entry.find("dtype");
     if (type == entry.end() || !type->is_string()) fail(name, "it has no 'dtype'");
     const auto places = numbers(name, entry, "data_offsets");
     if (places.size() != 2) fail(name, "'data_offsets' are not two numbers");
-    Place place{places[0], places[1], {name, type->get<std::string>(), numbers(name, entry, "shape"), {}}};
-    if (place.begin > place.end || place.end > values_.size()) {
+    const std::uint64_t begin = places[0], end = places[1];
+    if (begin > end || end > values_.size()) {
       fail(name, fmt::format("data_offsets {} to {} are not in the {} bytes of values: it is truncated or damaged",
-                             place.begin, place.end, values_.size()));
+                             begin, end, values_.size()));
     }
-    check_size(place);
-    place.tensor.bytes = values_.subspan(place.begin, place.end - place.begin);
-    return place;
-  }
-
-  void check_size(const Place& place) const {
-    const FileTensor& tensor = place.tensor;
+    FileTensor tensor{name, type->get<std::string>(), numbers(name, entry, "shape"),
+                      values_.subspan(begin, end - begin)};
     std::uint64_t bytes = element_bytes(tensor.type);
-    if (bytes == 0) return;  // of a later version of the format
+    if (bytes == 0) return tensor;  // of a later version of the format
     for (const std::uint64_t extent : tensor.shape) {
       if (extent != 0 && bytes > std::numeric_limits<std::uint64_t>::max() / extent) {
-        fail(tensor.name, "its shape has more elements than any file");
+        fail(name, "its shape has more elements than any file");
       }
       bytes *= extent;
     }
-    if (bytes == place.end - place.begin) return;
-    fail(tensor.name, fmt::format("{} bytes of data_offsets {} to {} do not fit its shape and type, which take {}",
-                                  place.end - place.begin, place.begin, place.end, bytes));
+    if (bytes == end - begin) return tensor;
+    fail(name, fmt::format("{} bytes of data_offsets {} to {} do not fit its shape and type, which take {}",
+                           end - begin, begin, end, bytes));
   }
 
-  /// Puts the tensors in the order of their places, and checks that they fill all bytes.
-  void check_places() {
-    std::ranges::sort(places_, {}, [](const Place& place) { return std::pair(place.begin, place.end); });
-    std::uint64_t filled = 0;
-    for (const Place& place : places_) {
-      if (place.begin < filled) fail(place.tensor.name, "its values overlap another tensor's");
-      if (place.begin > filled) {
-        fail(place.tensor.name, fmt::format("bytes {} to {} before its values are no tensor's", filled, place.begin));
+  /// Checks that the tensors, in the order of their places, fill all bytes.
+  void check_places(std::span<const FileTensor> tensors) const {
+    std::size_t filled = 0;
+    for (const FileTensor& tensor : tensors) {
+      const auto begin = static_cast<std::size_t>(tensor.bytes.data() - values_.data());
+      if (begin < filled) fail(tensor.name, "its values overlap another tensor's");
+      if (begin > filled) {
+        fail(tensor.name, fmt::format("bytes {} to {} before its values are no tensor's", filled, begin));
       }
-      filled = place.end;
+      filled = begin + tensor.bytes.size();
     }
     if (filled != values_.size()) fail(fmt::format("{} bytes at its end are no tensor's", values_.size() - filled));
   }
@@ -169,7 +158,6 @@ class HeaderReader {
   const std::string& file_name_;
   std::span<const std::byte> file_;
   std::span<const std::byte> values_;
-  std::vector<Place> places_;
 };
 
 }  // namespace
@@ -217,11 +205,6 @@ std::vector<std::byte> safetensors_bytes(std::span<const FileTensor> tensors, co
   append(std::as_bytes(std::span(header)));
   for (const FileTensor& tensor : tensors) append(tensor.bytes);
   return file;
-}
-
-void write_safetensors(const std::filesystem::path& path, std::span<const FileTensor> tensors,
-                       const FileMetadata& metadata) {
-  write_file_atomically(path, safetensors_bytes(tensors, metadata));
 }
 
 }  // namespace dragonn

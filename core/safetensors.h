@@ -54,8 +54,5 @@ class SafetensorsFile {
 std::string safetensors_header(std::span<const FileTensor> tensors, const FileMetadata& metadata);
 /// Returns the bytes of a file, the tensors in the given order.
 std::vector<std::byte> safetensors_bytes(std::span<const FileTensor> tensors, const FileMetadata& metadata);
-/// Writes a file atomically. @throws SystemError.
-void write_safetensors(const std::filesystem::path& path, std::span<const FileTensor> tensors,
-                       const FileMetadata& metadata);
 
 }  // namespace dragonn

@@ -14,7 +14,24 @@
 namespace dragonn {
 namespace {
 
-std::string quote(const std::string& text) {
+using Integers = std::vector<std::int64_t>;
+using Numbers = std::vector<double>;
+using Texts = std::vector<std::string>;
+
+std::string toml(bool flag) {
+  return flag ? "true" : "false";
+}
+std::string toml(std::int64_t number) {
+  return fmt::format("{}", number);
+}
+std::string toml(double number) {
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  if (std::isnan(number)) return "nan";
+  std::string text = fmt::format("{}", number);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+std::string toml(const std::string& text) {
   std::string result = "\"";
   for (char letter : text) {
     if (letter == '"' || letter == '\\') result += '\\';
@@ -31,12 +48,11 @@ std::string quote(const std::string& text) {
   return result + '"';
 }
 
-std::string number_to_toml(double number) {
-  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-  if (std::isnan(number)) return "nan";
-  std::string text = fmt::format("{}", number);
-  if (text.find_first_of(".en") == std::string::npos) text += ".0";
-  return text;
+template <class T>
+std::string toml(const std::vector<T>& list) {
+  std::vector<std::string> words;
+  for (const T& item : list) words.push_back(toml(item));
+  return fmt::format("[{}]", fmt::join(words, ", "));
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -63,47 +79,7 @@ std::string type_name(const SettingValue& value) {
 }
 
 std::string to_toml(const SettingValue& value) {
-  struct Writer {
-    std::string operator()(bool flag) const { return flag ? "true" : "false"; }
-    std::string operator()(std::int64_t number) const { return fmt::format("{}", number); }
-    std::string operator()(double number) const { return number_to_toml(number); }
-    std::string operator()(const std::string& text) const { return quote(text); }
-    std::string operator()(const std::vector<std::int64_t>& list) const {
-      return fmt::format("[{}]", fmt::join(list, ", "));
-    }
-    std::string operator()(const std::vector<double>& list) const {
-      std::vector<std::string> words;
-      for (double number : list) words.push_back(number_to_toml(number));
-      return fmt::format("[{}]", fmt::join(words, ", "));
-    }
-    std::string operator()(const std::vector<std::string>& list) const {
-      std::vector<std::string> words;
-      for (const std::string& text : list) words.push_back(quote(text));
-      return fmt::format("[{}]", fmt::join(words, ", "));
-    }
-  };
-  return std::visit(Writer{}, value);
-}
-
-SettingSpec SettingSpec::flag(std::string name, bool value, std::string help) {
-  return {.name = std::move(name), .default_value = value, .help = std::move(help)};
-}
-SettingSpec SettingSpec::integer(std::string name, std::int64_t value, std::string help, double minimum,
-                                 double maximum) {
-  return {std::move(name), value, std::move(help), minimum, maximum};
-}
-SettingSpec SettingSpec::number(std::string name, double value, std::string help, double minimum, double maximum) {
-  return {std::move(name), value, std::move(help), minimum, maximum};
-}
-SettingSpec SettingSpec::text(std::string name, std::string value, std::string help, std::vector<std::string> choices) {
-  return {.name = std::move(name),
-          .default_value = std::move(value),
-          .help = std::move(help),
-          .choices = std::move(choices)};
-}
-SettingSpec SettingSpec::above_minimum() && {
-  exclusive_minimum = true;
-  return std::move(*this);
+  return std::visit([](const auto& held) { return toml(held); }, value);
 }
 
 SettingValue SettingSpec::convert(const std::string& key, SettingValue value) const {
@@ -111,37 +87,34 @@ SettingValue SettingSpec::convert(const std::string& key, SettingValue value) co
     return ConfigError(fmt::format("{} = {}: expected {}", key, excerpt(to_toml(value)), describe_type()));
   };
   if (value.index() != default_value.index()) {
-    if (std::holds_alternative<double>(default_value) && std::holds_alternative<std::int64_t>(value)) {
-      value = static_cast<double>(std::get<std::int64_t>(value));
-    } else if (std::holds_alternative<std::vector<double>>(default_value) &&
-               std::holds_alternative<std::vector<std::int64_t>>(value)) {
-      const auto& integers = std::get<std::vector<std::int64_t>>(value);
-      value = std::vector<double>(integers.begin(), integers.end());
-    } else if (std::holds_alternative<std::vector<std::int64_t>>(default_value) &&
-               std::holds_alternative<std::vector<double>>(value) && std::get<std::vector<double>>(value).empty()) {
-      value = std::vector<std::int64_t>{};
-    } else if (std::holds_alternative<std::vector<std::string>>(default_value) &&
-               std::holds_alternative<std::vector<std::int64_t>>(value) &&
-               std::get<std::vector<std::int64_t>>(value).empty()) {
-      value = std::vector<std::string>{};  // an empty list says no type
+    const auto* const integer = std::get_if<std::int64_t>(&value);
+    const auto* const integers = std::get_if<Integers>(&value);
+    const auto* const numbers = std::get_if<Numbers>(&value);
+    if (integer != nullptr && std::holds_alternative<double>(default_value)) {
+      value = static_cast<double>(*integer);
+    } else if (integers != nullptr && std::holds_alternative<Numbers>(default_value)) {
+      value = Numbers(integers->begin(), integers->end());
+    } else if (numbers != nullptr && numbers->empty() && std::holds_alternative<Integers>(default_value)) {
+      value = Integers{};  // an empty list says no type
+    } else if (integers != nullptr && integers->empty() && std::holds_alternative<Texts>(default_value)) {
+      value = Texts{};
     } else {
       throw fail();
     }
   }
   // Without a limit a number is still finite: what stands for "never" or "all" is a word or 0.
-  const auto in_range = [&](double number) {
+  const auto in_range = [&](auto value_or_item) {
+    const auto number = static_cast<double>(value_or_item);
     return std::isfinite(number) && (exclusive_minimum ? number > minimum : number >= minimum) && number <= maximum;
   };
   bool valid = true;
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) valid = in_range(static_cast<double>(*integer));
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) valid = in_range(*integer);
   if (const auto* number = std::get_if<double>(&value)) valid = in_range(*number);
   if (const auto* text = std::get_if<std::string>(&value)) {
     valid = choices.empty() || std::ranges::find(choices, *text) != choices.end();
   }
-  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
-    valid = std::ranges::all_of(*list, [&](std::int64_t number) { return in_range(static_cast<double>(number)); });
-  }
-  if (const auto* list = std::get_if<std::vector<double>>(&value)) valid = std::ranges::all_of(*list, in_range);
+  if (const auto* list = std::get_if<Integers>(&value)) valid = std::ranges::all_of(*list, in_range);
+  if (const auto* list = std::get_if<Numbers>(&value)) valid = std::ranges::all_of(*list, in_range);
   if (!valid) throw fail();
   return value;
 }
@@ -176,25 +149,6 @@ const SettingValue& Settings::value(const std::string& name) const {
   const auto found = values_.find(name);
   DRAGONN_CHECK(found != values_.end(), "setting {} was never declared", name);
   return found->second;
-}
-
-bool Settings::flag(const std::string& name) const {
-  return std::get<bool>(value(name));
-}
-std::int64_t Settings::integer(const std::string& name) const {
-  return std::get<std::int64_t>(value(name));
-}
-double Settings::number(const std::string& name) const {
-  return std::get<double>(value(name));
-}
-const std::string& Settings::text(const std::string& name) const {
-  return std::get<std::string>(value(name));
-}
-const std::vector<std::int64_t>& Settings::integers(const std::string& name) const {
-  return std::get<std::vector<std::int64_t>>(value(name));
-}
-const std::vector<double>& Settings::numbers(const std::string& name) const {
-  return std::get<std::vector<double>>(value(name));
 }
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,14 +29,26 @@ struct SettingSpec {
   static constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
   /// A key of each of the usual types.
-  static SettingSpec flag(std::string name, bool value, std::string help);
+  static SettingSpec flag(std::string name, bool value, std::string help) {
+    return {std::move(name), value, std::move(help)};
+  }
   static SettingSpec integer(std::string name, std::int64_t value, std::string help, double minimum = -kUnbounded,
-                             double maximum = kUnbounded);
+                             double maximum = kUnbounded) {
+    return {std::move(name), value, std::move(help), minimum, maximum};
+  }
   static SettingSpec number(std::string name, double value, std::string help, double minimum = -kUnbounded,
-                            double maximum = kUnbounded);
-  static SettingSpec text(std::string name, std::string value, std::string help, std::vector<std::string> choices = {});
+                            double maximum = kUnbounded) {
+    return {std::move(name), value, std::move(help), minimum, maximum};
+  }
+  static SettingSpec text(std::string name, std::string value, std::string help,
+                          std::vector<std::string> choices = {}) {
+    return {.name = std::move(name), .default_value = value, .help = std::move(help), .choices = std::move(choices)};
+  }
   /// The same key, but the minimum itself is not allowed.
-  SettingSpec above_minimum() &&;
+  SettingSpec above_minimum() && {
+    exclusive_minimum = true;
+    return std::move(*this);
+  }
 
   std::string name;
   SettingValue default_value;    ///< its alternative is the key's type
@@ -65,12 +78,12 @@ class Settings {
   void set(const std::string& name, SettingValue value);
   bool contains(const std::string& name) const { return values_.contains(name); }
 
-  bool flag(const std::string& name) const;
-  std::int64_t integer(const std::string& name) const;
-  double number(const std::string& name) const;
-  const std::string& text(const std::string& name) const;
-  const std::vector<std::int64_t>& integers(const std::string& name) const;
-  const std::vector<double>& numbers(const std::string& name) const;
+  bool flag(const std::string& name) const { return std::get<bool>(value(name)); }
+  std::int64_t integer(const std::string& name) const { return std::get<std::int64_t>(value(name)); }
+  double number(const std::string& name) const { return std::get<double>(value(name)); }
+  const std::string& text(const std::string& name) const { return std::get<std::string>(value(name)); }
+  const auto& integers(const std::string& name) const { return std::get<std::vector<std::int64_t>>(value(name)); }
+  const auto& numbers(const std::string& name) const { return std::get<std::vector<double>>(value(name)); }
 
   const SettingSpecs& specs() const { return specs_; }
   const SettingValue& value(const std::string& name) const;

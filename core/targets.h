@@ -2,6 +2,7 @@
 /// Targets: the labels that the outputs of a batch are compared with.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -28,8 +29,20 @@ struct Targets {
 };
 
 /// Checks the offsets. @throws ShapeError unless they cut the labels into `batch` lists.
-void check_offsets(const Targets& targets, std::size_t batch);
-/// Those of one sample, of a batch in host memory whose samples have lists.
-std::span<const std::int32_t> labels_of(const Targets& targets, std::size_t sample);
+inline void check_offsets(const Targets& targets, std::size_t batch) {
+  const auto offsets = targets.offsets.host();
+  if (offsets.size() == batch + 1 && offsets[0] == 0 && std::ranges::is_sorted(offsets) &&
+      static_cast<std::size_t>(offsets[batch]) == targets.labels.size())
+    return;
+  throw ShapeError(
+      fmt::format("{} labels with {} offsets for {} samples: offsets must ascend from 0 to the number of "
+                  "labels, one more than samples",
+                  targets.labels.size(), offsets.size(), batch));
+}
+/// Returns the labels of one sample, of a batch in host memory whose samples have lists.
+inline std::span<const std::int32_t> labels_of(const Targets& targets, std::size_t sample) {
+  const auto begin = static_cast<std::size_t>(targets.offsets.host()[sample]);
+  return targets.labels.host().subspan(begin, static_cast<std::size_t>(targets.offsets.host()[sample + 1]) - begin);
+}
 
 }  // namespace dragonn

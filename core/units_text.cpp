@@ -5,16 +5,26 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <numeric>
+#include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace dragonn {
+namespace {
 
-std::string three_digits(double value) {
-  const double rounded = std::strtod(fmt::format("{:.3g}", value).c_str(), nullptr);
-  return fmt::format("{:.10g}", rounded);
+/// Drops whole characters from the end until "..." fits, too.
+std::string shortened(std::string text, std::size_t columns) {
+  if (width(text) <= columns) return text;
+  while (!text.empty() && width(text) + 3 > columns) {
+    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
+    if (!text.empty()) text.pop_back();
+  }
+  return text + "...";
 }
 
+/// Returns the value in the largest unit in which it is at least 1: "1.07 MB". Each unit is 1000 times the one before.
 std::string in_units(double value, std::span<const std::string_view> units) {
   std::size_t unit = 0;
   // A value that rounds to 1000 belongs to the next unit.
@@ -23,6 +33,12 @@ std::string in_units(double value, std::span<const std::string_view> units) {
     ++unit;
   }
   return fmt::format("{} {}", three_digits(value), units[unit]);
+}
+
+}  // namespace
+
+std::string three_digits(double value) {
+  return fmt::format("{:.10g}", std::strtod(fmt::format("{:.3g}", value).c_str(), nullptr));
 }
 
 std::string bandwidth_text(double gbps) {
@@ -85,6 +101,27 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
       lines.emplace_back(word);
     }
     begin = end + 1;
+  }
+  return lines;
+}
+
+std::vector<std::string> table_lines(std::vector<std::vector<std::string>> rows, std::string_view alignment,
+                                     std::size_t max_width) {
+  constexpr std::size_t kGap = 2, kShortest = 8;
+  std::vector<std::size_t> widths(alignment.size(), 0);
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  const std::size_t others = std::accumulate(widths.begin() + 1, widths.end(), kGap * (widths.size() - 1));
+  widths[0] = std::min(widths[0], std::max(kShortest, max_width - std::min(max_width, others)));
+  std::vector<std::string> lines;
+  for (auto& row : rows) {
+    row[0] = shortened(std::move(row[0]), widths[0]);
+    std::string& line = lines.emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string blanks(widths[i] - width(row[i]), ' ');
+      line.append(i == 0 ? 0 : kGap, ' ').append(alignment[i] == '<' ? row[i] + blanks : blanks + row[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
   }
   return lines;
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// Numbers and networks as text, the same in logs, reports and figures.
+/// Numbers, networks and tables as text, the same in logs, reports and figures.
 #pragma once
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,9 +12,6 @@ namespace dragonn {
 
 /// Returns three digits without an exponent: "1230", "12.3", "0.123".
 std::string three_digits(double value);
-/// Returns the value in the largest unit in which it is at least 1: "1.07 MB". @param units each 1000 times the one
-/// before.
-std::string in_units(double value, std::span<const std::string_view> units);
 
 /// Returns a bandwidth as text: "420 Mbit/s". @param gbps 10^9 bits per second.
 std::string bandwidth_text(double gbps);
@@ -40,5 +36,11 @@ std::size_t width(std::string_view text);
 /// Breaks a text at spaces into lines of at most `columns`; a longer word is a line of its own. Returns no lines for an
 /// empty text.
 std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
+
+/// Returns the lines of a table, whose columns are two blanks apart. Wider lines than `max_width` are avoided by
+/// cutting the texts of the first column, to 8 characters at least.
+/// @param alignment of each column: '<' to the left, as texts; '>' to the right, as numbers.
+std::vector<std::string> table_lines(std::vector<std::vector<std::string>> rows, std::string_view alignment,
+                                     std::size_t max_width = std::string_view::npos);
 
 }  // namespace dragonn

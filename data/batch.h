@@ -7,15 +7,15 @@
 #include <span>
 #include <vector>
 
+#include "core/buffer.h"
 #include "core/error.h"
 #include "core/targets.h"
-#include "core/tensor.h"
 
 namespace dragonn::data {
 
 /// Samples in host memory. Their size may differ from batch to batch.
 struct Batch {
-  Tensor inputs;                      ///< memory for the largest batch; input_view() is the used part
+  Buffer<float> inputs;               ///< memory for the largest batch; input_view() is the used part
   std::vector<std::int32_t> labels;   ///< labels of all samples, one after the other
   std::vector<std::int32_t> offsets;  ///< [count + 1] if samples have lists of labels (core/targets.h), else empty
   std::vector<std::int32_t> lengths;  ///< [count], valid time steps of each sample; empty: all are

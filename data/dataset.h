@@ -18,15 +18,6 @@
 
 namespace dragonn::data {
 
-/// The rules by which one rank's training batches are drawn.
-struct BatchRules {
-  std::size_t batch = 32;  ///< samples per rank and step
-  std::uint64_t seed = 1;
-  int rank = 0;
-  int world = 1;
-  Remainder remainder = Remainder::kDrop;
-};
-
 /// Agreement of an answer with the true ones, each in [0, 1].
 struct AnswerScore {
   double exact_match = 0;
@@ -87,11 +78,11 @@ struct DatasetSplits {
 
 struct DatasetEntry : RegistryEntry {
   static constexpr const char* kKind = "dataset";
-  bool needs_path = true;  ///< data.path must name a folder
-  Shape sample_shape;      ///< of the files, if the name alone fixes it, else rank 0
-  int classes = 0;         ///< if the name alone fixes them, else 0
   /// Loads both splits. @throws ConfigError (missing path), DataError (damaged file, with file and offset).
   std::function<DatasetSplits(const Settings&, const std::string& path, std::uint64_t seed)> load;
+  bool needs_path = true;   ///< data.path must name a folder
+  Shape sample_shape = {};  ///< of the files, if the name alone fixes it, else rank 0
+  int classes = 0;          ///< if the name alone fixes them, else 0
 
   /// Returns the shape of a sample, if name and settings fix it, else rank 0: images may be resized.
   Shape shape(const Settings& values) const {

@@ -45,6 +45,12 @@ void for_each_word(std::string_view text, const Take& take) {
   }
 }
 
+inline std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for_each_word(text, [&](std::string_view word) { words.push_back(word); });
+  return words;
+}
+
 /// Declares the setting `bad_samples` of a data set. @param what the possible faults of a sample, for the help.
 inline SettingSpec bad_samples_setting(const std::string& what) {
   return SettingSpec::text("bad_samples", "error",

@@ -32,8 +32,8 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   std::size_t steps_per_epoch() const { return steps_per_epoch_; }
-  /// Waits for the next batch; it stays valid until the next call of next() or seek().
-  /// Rethrows what reading it threw; after that only seek() goes on.
+  /// Waits for the next batch, which stays valid until the next call of next() or seek(). Rethrows what reading it
+  /// threw; after that only seek() goes on.
   const Batch& next();
   /// Makes next() return this step, for a resumed run. Prepared batches are thrown away.
   /// @throws Error unless step < steps_per_epoch().
@@ -67,8 +67,7 @@ class Loader {
   std::thread thread_;
 };
 
-/// A rank's shard of a split, in order, without augmentation. It is read in the caller's thread: reading a sample costs
-/// next to nothing compared with its forward pass.
+/// A rank's shard of a split, in order, without augmentation, read in the caller's thread.
 class EvaluationLoader {
  public:
   /// @param reader as in Loader.  @throws Error if batch is 0.

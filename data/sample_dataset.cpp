@@ -2,66 +2,77 @@
 #include "data/sample_dataset.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 #include "core/error.h"
 
 namespace dragonn::data {
 namespace {
 
-bool has_label_lists(TargetKind kind) {
-  return kind == TargetKind::kClassSet || kind == TargetKind::kClassSequence;
-}
+class OneByOne final : public SampleReader {
+ public:
+  explicit OneByOne(const SampleDataset& dataset) : dataset_(dataset) {}
+  void read(std::span<const std::uint32_t> samples, const Augmentation* augmentation, Batch& batch) override {
+    for (const std::uint32_t sample : samples) {
+      const std::span<float> row = batch.inputs.host().subspan(batch.count * batch.sample_size, batch.sample_size);
+      std::optional<Rng> stream;
+      if (augmentation != nullptr) stream = augmentation->stream(sample);
+      dataset_.read(sample, stream ? &*stream : nullptr, row, batch.labels);
+      if (!batch.offsets.empty()) batch.offsets.push_back(static_cast<std::int32_t>(batch.labels.size()));
+      ++batch.count;
+    }
+  }
+
+ private:
+  const SampleDataset& dataset_;
+};
 
 /// Fills batches with the samples that a subclass chooses.
 class SampleBatches : public BatchSource {
  public:
-  SampleBatches(const SampleDataset& dataset, std::size_t batch) : dataset_(dataset), batch_(batch) {}
+  SampleBatches(const SampleDataset& dataset, std::unique_ptr<SampleReader> reader, std::size_t batch)
+      : dataset_(dataset), reader_(std::move(reader)), batch_(batch) {}
 
   Batch make_batch(const MemoryPlace& inputs) const override {
-    const Shape sample = dataset_.sample_shape();
-    std::vector<std::int64_t> extents{static_cast<std::int64_t>(batch_)};
-    extents.insert(extents.end(), sample.extents().begin(), sample.extents().end());
     Batch batch;
-    batch.inputs = Tensor(Shape(extents), inputs);
-    batch.sample_size = sample.size();
+    batch.sample_size = dataset_.sample_shape().size();
+    batch.inputs = Buffer<float>(batch_ * batch.sample_size, inputs);
     batch.labels.reserve(batch_);
-    if (has_label_lists(dataset_.target_kind())) batch.offsets.reserve(batch_ + 1);
+    if (has_label_lists()) batch.offsets.reserve(batch_ + 1);
     return batch;
   }
 
  protected:
-  void clear(Batch& batch) const {
+  void read(std::span<const std::uint32_t> samples, const Augmentation* augmentation, Batch& batch) const {
     batch.count = 0;
     batch.labels.clear();
-    batch.offsets.clear();
-    if (has_label_lists(dataset_.target_kind())) batch.offsets.push_back(0);
+    batch.offsets.assign(has_label_lists() ? 1 : 0, 0);
+    reader_->read(samples, augmentation, batch);
   }
-  void append(std::size_t index, Rng* augmentation, Batch& batch) const {
-    const std::span<float> row = batch.inputs.host().subspan(batch.count * batch.sample_size, batch.sample_size);
-    dataset_.read(index, augmentation, row, batch.labels);
-    if (!batch.offsets.empty()) batch.offsets.push_back(static_cast<std::int32_t>(batch.labels.size()));
-    ++batch.count;
+  std::size_t batch() const { return batch_; }
+
+ private:
+  bool has_label_lists() const {
+    const TargetKind kind = dataset_.target_kind();
+    return kind == TargetKind::kClassSet || kind == TargetKind::kClassSequence;
   }
 
   const SampleDataset& dataset_;
+  std::unique_ptr<SampleReader> reader_;
   std::size_t batch_;
 };
 
 class TrainingBatches final : public SampleBatches {
  public:
-  TrainingBatches(const SampleDataset& dataset, const BatchRules& rules)
-      : SampleBatches(dataset, rules.batch),
-        seed_(rules.seed),
-        sampler_({dataset.size(), rules.batch, rules.seed, rules.rank, rules.world, rules.remainder}) {}
+  TrainingBatches(const SampleDataset& dataset, std::unique_ptr<SampleReader> reader, const BatchRules& rules)
+      : SampleBatches(dataset, std::move(reader), rules.batch), seed_(rules.seed), sampler_(dataset.size(), rules) {}
 
   std::size_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
   void fill(std::uint64_t epoch, std::uint64_t step, Batch& batch) override {
-    clear(batch);
-    for (const std::uint32_t sample : sampler_.batch(epoch, step)) {
-      Rng augmentation(seed_, "augment", {epoch, sample});
-      append(sample, &augmentation, batch);
-    }
+    const Augmentation augmentation{seed_, epoch};
+    read(sampler_.batch(epoch, step), &augmentation, batch);
   }
   std::size_t continue_epoch(std::uint64_t epoch, std::span<const EpochPart> earlier) override {
     return sampler_.continue_epoch(epoch, samples_in(earlier));
@@ -74,31 +85,38 @@ class TrainingBatches final : public SampleBatches {
 
 class EvaluationBatches final : public SampleBatches {
  public:
-  EvaluationBatches(const SampleDataset& dataset, std::size_t batch, int rank, int world)
-      : SampleBatches(dataset, batch), shard_(evaluation_shard(dataset.size(), rank, world)) {}
+  EvaluationBatches(const SampleDataset& dataset, std::unique_ptr<SampleReader> reader, std::size_t batch,
+                    EvaluationShard shard)
+      : SampleBatches(dataset, std::move(reader), batch), shard_(shard) {
+    samples_.reserve(batch);
+  }
 
-  std::size_t steps_per_epoch() const override { return (shard_.size() + batch_ - 1) / batch_; }
-  void fill(std::uint64_t /*epoch*/, std::uint64_t step, Batch& batch) override {
-    clear(batch);
-    const std::size_t begin = shard_.begin + step * batch_;
-    for (std::size_t index = begin; index < std::min(begin + batch_, shard_.end); ++index) {
-      append(index, nullptr, batch);
-    }
+  std::size_t steps_per_epoch() const override { return (shard_.size() + batch() - 1) / batch(); }
+  void fill(std::uint64_t /*epoch*/, std::uint64_t step, Batch& filled) override {
+    filled.first = shard_.begin + step * batch();
+    samples_.resize(std::min(batch(), shard_.end - filled.first));
+    std::iota(samples_.begin(), samples_.end(), static_cast<std::uint32_t>(filled.first));
+    read(samples_, nullptr, filled);
   }
 
  private:
   EvaluationShard shard_;
+  std::vector<std::uint32_t> samples_;  // of the batch that is filled
 };
 
 }  // namespace
 
+std::unique_ptr<SampleReader> SampleDataset::reader(int /*rank*/) const {
+  return std::make_unique<OneByOne>(*this);
+}
+
 std::unique_ptr<BatchSource> SampleDataset::training(const BatchRules& rules) const {
-  return std::make_unique<TrainingBatches>(*this, rules);
+  return std::make_unique<TrainingBatches>(*this, reader(rules.rank), rules);
 }
 
 std::unique_ptr<BatchSource> SampleDataset::evaluation(std::size_t batch, int rank, int world) const {
   DRAGONN_CHECK(batch >= 1, "a batch must hold at least 1 sample");
-  return std::make_unique<EvaluationBatches>(*this, batch, rank, world);
+  return std::make_unique<EvaluationBatches>(*this, reader(rank), batch, shard(rank, world));
 }
 
 }  // namespace dragonn::data

@@ -9,55 +9,54 @@
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "core/settings.h"
 
 namespace dragonn::data {
 namespace {
 
-void check(const SamplerOptions& options) {
-  DRAGONN_CHECK(options.world >= 1 && options.rank >= 0 && options.rank < options.world, "rank {} of {}", options.rank,
-                options.world);
-  if (options.batch == 0) throw ConfigError("batch size 0: it must be at least 1");
+void check(std::size_t samples, const BatchRules& rules) {
+  DRAGONN_CHECK(rules.world >= 1 && rules.rank >= 0 && rules.rank < rules.world, "rank {} of {}", rules.rank,
+                rules.world);
+  if (rules.batch == 0) throw ConfigError("batch size 0: it must be at least 1");
   // The limit comes from permutations of 32-bit indices.
-  DRAGONN_CHECK(options.samples <= UINT32_MAX, "{} samples: at most {} can be shuffled", options.samples, UINT32_MAX);
-  const auto world = static_cast<std::size_t>(options.world);
-  if (options.samples < world) {
-    throw ConfigError(fmt::format("{} workers for {} training samples: at most {} workers can take part", world,
-                                  options.samples, options.samples));
+  DRAGONN_CHECK(samples <= UINT32_MAX, "{} samples: at most {} can be shuffled", samples, UINT32_MAX);
+  const auto world = static_cast<std::size_t>(rules.world);
+  if (samples < world) {
+    throw ConfigError(
+        fmt::format("{} workers for {} training samples: at most {} workers can take part", world, samples, samples));
   }
-  if (options.remainder == Remainder::kDrop && options.batch > options.samples / world) {
+  if (rules.remainder == Remainder::kDrop && rules.batch > samples / world) {
     throw ConfigError(
         fmt::format("a step takes {} workers x batch size {} samples, but there are {}: use a batch size "
                     "of at most {}, fewer workers, or the remainder policy 'pad'",
-                    world, options.batch, options.samples, options.samples / world));
+                    world, rules.batch, samples, samples / world));
   }
 }
 
 }  // namespace
 
-ShardedSampler::ShardedSampler(const SamplerOptions& options) : options_(options) {
-  check(options);
-  steps_per_epoch_ = steps_in(options.samples);
-  order_.resize(std::max(options.samples, steps_per_epoch_ * per_step()));
+ShardedSampler::ShardedSampler(std::size_t samples, const BatchRules& rules) : samples_(samples), rules_(rules) {
+  check(samples, rules);
+  steps_per_epoch_ = steps_in(samples);
+  order_.resize(std::max(samples, steps_per_epoch_ * per_step()));
 }
 
 std::size_t ShardedSampler::steps_in(std::size_t samples) const {
-  const bool pads = options_.remainder == Remainder::kPad && samples % per_step() != 0;
+  const bool pads = rules_.remainder == Remainder::kPad && samples % per_step() != 0;
   return samples / per_step() + (pads ? 1 : 0);
 }
 
 std::span<const std::uint32_t> ShardedSampler::batch(std::uint64_t epoch, std::size_t step) {
   DRAGONN_CHECK(step < steps_per_epoch_, "step {} of an epoch of {} steps", step, steps_per_epoch_);
-  require(epoch);
+  shuffle(epoch);
   const Continued part = continued_ && continued_->epoch == epoch ? *continued_ : Continued{epoch, 0, 0};
   DRAGONN_CHECK(step >= part.first_step, "step {} of an epoch that goes on at step {}", step, part.first_step);
   const std::size_t place = part.done + (step - part.first_step) * per_step();
-  return std::span(order_).subspan(place + static_cast<std::size_t>(options_.rank) * options_.batch, options_.batch);
+  return std::span(order_).subspan(place + static_cast<std::size_t>(rules_.rank) * rules_.batch, rules_.batch);
 }
 
 std::size_t ShardedSampler::continue_epoch(std::uint64_t epoch, std::uint64_t done) {
-  const auto first = static_cast<std::size_t>(std::min<std::uint64_t>(done, options_.samples));
-  const std::size_t steps = steps_in(options_.samples - first);
+  const auto first = static_cast<std::size_t>(std::min<std::uint64_t>(done, samples_));
+  const std::size_t steps = steps_in(samples_ - first);
   continued_ = {epoch, first, steps_per_epoch_ - steps};
   order_.resize(std::max(order_.size(), first + steps * per_step()));
   shuffled_ = false;
@@ -65,20 +64,16 @@ std::size_t ShardedSampler::continue_epoch(std::uint64_t epoch, std::uint64_t do
 }
 
 std::span<const std::uint32_t> ShardedSampler::permutation(std::uint64_t epoch) {
-  require(epoch);
-  return std::span(order_).first(options_.samples);
-}
-
-void ShardedSampler::require(std::uint64_t epoch) {
-  if (!shuffled_ || epoch != epoch_) shuffle(epoch);
+  shuffle(epoch);
+  return std::span(order_).first(samples_);
 }
 
 void ShardedSampler::shuffle(std::uint64_t epoch) {
-  const std::size_t samples = options_.samples;
-  std::iota(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(samples), 0u);
-  Rng rng(options_.seed, "shuffle", {epoch});
-  for (std::size_t i = samples; i > 1; --i) std::swap(order_[i - 1], order_[rng.below(i)]);
-  for (std::size_t i = samples; i < order_.size(); ++i) order_[i] = order_[i - samples];
+  if (shuffled_ && epoch == epoch_) return;
+  std::iota(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(samples_), 0u);
+  Rng rng(rules_.seed, "shuffle", {epoch});
+  for (std::size_t i = samples_; i > 1; --i) std::swap(order_[i - 1], order_[rng.below(i)]);
+  for (std::size_t i = samples_; i < order_.size(); ++i) order_[i] = order_[i - samples_];
   epoch_ = epoch;
   shuffled_ = true;
 }

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace dragonn::data {
@@ -21,9 +20,9 @@ constexpr auto choices(Remainder) {
   return std::array{"drop", "pad"};
 }
 
-struct SamplerOptions {
-  std::size_t samples = 0;
-  std::size_t batch = 1;  ///< per rank
+/// The rules by which one rank's training batches are drawn.
+struct BatchRules {
+  std::size_t batch = 32;  ///< samples per rank and step
   std::uint64_t seed = 1;
   int rank = 0;
   int world = 1;
@@ -37,7 +36,7 @@ struct SamplerOptions {
 class ShardedSampler {
  public:
   /// @throws ConfigError if there are fewer samples than ranks, or too few for one step under kDrop.
-  explicit ShardedSampler(const SamplerOptions& options);
+  ShardedSampler(std::size_t samples, const BatchRules& rules);
 
   std::size_t steps_per_epoch() const { return steps_per_epoch_; }
   /// Returns this rank's samples of one step ([batch]), valid until the next call. O(samples) if the epoch is another
@@ -60,11 +59,12 @@ class ShardedSampler {
   };
 
   std::size_t steps_in(std::size_t samples) const;
-  std::size_t per_step() const { return options_.batch * static_cast<std::size_t>(options_.world); }
-  void require(std::uint64_t epoch);
+  std::size_t per_step() const { return rules_.batch * static_cast<std::size_t>(rules_.world); }
+  /// Shuffles, unless the order is already that of the epoch.
   void shuffle(std::uint64_t epoch);
 
-  SamplerOptions options_;
+  std::size_t samples_;
+  BatchRules rules_;
   std::size_t steps_per_epoch_ = 0;
   std::optional<Continued> continued_;
   std::vector<std::uint32_t> order_;  ///< every rank's samples of the epoch, in the order of the steps

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// The data sets `xc` and `synthetic_xc`: points with any number of labels out of very many (extreme classification).
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -29,52 +28,41 @@ void add_pattern(std::uint64_t seed, const char* purpose, std::uint64_t key, flo
   }
 }
 
-/// Scales a sample to Euclidean norm `norm`; zeros stay zeros.
-void scale_to(std::span<float> sample, double norm) {
+/// Scales a sample to a Euclidean norm with which its values are about 1, like an image's; zeros stay zeros.
+void normalize(std::span<float> sample) {
   double squares = 0;
   for (const float value : sample) squares += static_cast<double>(value) * value;
   if (squares == 0) return;
-  const double scale = norm / std::sqrt(squares);
+  const double scale = std::sqrt(static_cast<double>(sample.size())) / std::sqrt(squares);
   for (float& value : sample) value = static_cast<float>(value * scale);
 }
 
-/// Returns the length of every sample, chosen so that its values are about 1, like an image's.
-double norm_of(std::size_t inputs) {
-  return std::sqrt(static_cast<double>(inputs));
-}
-
-class MultiLabelDataset : public SampleDataset {
- public:
-  explicit MultiLabelDataset(std::int64_t inputs) : inputs_(inputs) {}
-  Shape sample_shape() const override { return {inputs_}; }
-  TargetKind target_kind() const override { return TargetKind::kClassSet; }
-
- private:
-  std::int64_t inputs_;
-};
+/// The projection is part of the data set: it does not change with the run's seed.
+constexpr std::uint64_t kProjectionSeed = 1;
 
 /// The points of a file, whose features are mapped to the inputs by a fixed sparse projection.
-class PointDataset final : public MultiLabelDataset {
+class PointDataset final : public SampleDataset {
  public:
-  PointDataset(SparsePoints points, std::int64_t inputs, std::uint64_t seed)
-      : MultiLabelDataset(inputs), points_(std::move(points)), seed_(seed) {}
+  PointDataset(SparsePoints points, std::int64_t inputs) : points_(std::move(points)), inputs_(inputs) {}
 
   std::size_t size() const override { return points_.size(); }
+  Shape sample_shape() const override { return {inputs_}; }
   int classes() const override { return points_.label_count(); }
+  TargetKind target_kind() const override { return TargetKind::kClassSet; }
   void read(std::size_t index, Rng* /*augmentation*/, std::span<float> sample,
             std::vector<std::int32_t>& labels) const override {
     std::ranges::fill(sample, 0.0f);
     for (const SparseFeature& feature : points_.features(index)) {
-      add_pattern(seed_, "xc projection", feature.index, feature.value, sample);
+      add_pattern(kProjectionSeed, "xc projection", feature.index, feature.value, sample);
     }
-    scale_to(sample, norm_of(sample.size()));
+    normalize(sample);
     const std::span<const std::int32_t> own = points_.labels(index);
     labels.insert(labels.end(), own.begin(), own.end());
   }
 
  private:
   SparsePoints points_;
-  std::uint64_t seed_;
+  std::int64_t inputs_;
 };
 
 /// The shape of a generated set.
@@ -88,10 +76,10 @@ struct SyntheticXc {
 
 /// Generated points: each draws labels from a power law and is the sum of their patterns, plus noise. Nothing is stored
 /// but the law.
-class SyntheticXcDataset final : public MultiLabelDataset {
+class SyntheticXcDataset final : public SampleDataset {
  public:
   SyntheticXcDataset(const SyntheticXc& spec, std::size_t size, std::uint64_t split, std::uint64_t seed)
-      : MultiLabelDataset(spec.inputs), spec_(spec), size_(size), split_(split), seed_(seed) {
+      : spec_(spec), size_(size), split_(split), seed_(seed) {
     double sum = 0;
     for (std::int64_t label = 0; label < spec.labels; ++label) {
       sum += std::pow(static_cast<double>(label + 1), -spec.exponent);
@@ -100,7 +88,9 @@ class SyntheticXcDataset final : public MultiLabelDataset {
   }
 
   std::size_t size() const override { return size_; }
+  Shape sample_shape() const override { return {spec_.inputs}; }
   int classes() const override { return static_cast<int>(spec_.labels); }
+  TargetKind target_kind() const override { return TargetKind::kClassSet; }
   void read(std::size_t index, Rng* /*augmentation*/, std::span<float> sample,
             std::vector<std::int32_t>& labels) const override {
     Rng rng(seed_, "synthetic xc", {split_, index});
@@ -112,9 +102,9 @@ class SyntheticXcDataset final : public MultiLabelDataset {
     for (auto label = labels.begin() + begin; label != labels.end(); ++label) {
       add_pattern(seed_, "synthetic xc pattern", static_cast<std::uint64_t>(*label), 1.0f, sample);
     }
-    scale_to(sample, norm_of(sample.size()));
+    normalize(sample);
     for (float& value : sample) value += static_cast<float>(spec_.noise) * rng.normal();
-    scale_to(sample, norm_of(sample.size()));
+    normalize(sample);
   }
 
  private:
@@ -136,9 +126,6 @@ SettingSpec inputs_spec() {
                               1 << 24);
 }
 
-/// The projection is part of the data set: it does not change with the run's seed.
-constexpr std::uint64_t kProjectionSeed = 1;
-
 DatasetSplits load_files(const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
   require_own_folder(folder, "xc");
   BadSamples bad(settings);
@@ -154,8 +141,8 @@ DatasetSplits load_files(const Settings& settings, const std::string& folder, st
                                 settings.text("test_file"), test.feature_count(), test.label_count()));
   }
   const std::int64_t inputs = settings.integer("inputs");
-  return {std::make_shared<const PointDataset>(std::move(train), inputs, kProjectionSeed),
-          std::make_shared<const PointDataset>(std::move(test), inputs, kProjectionSeed), bad.notes("points")};
+  return {std::make_shared<const PointDataset>(std::move(train), inputs),
+          std::make_shared<const PointDataset>(std::move(test), inputs), bad.notes("points")};
 }
 
 DatasetSplits load_synthetic(const Settings& settings, const std::string& /*path*/, std::uint64_t seed) {
@@ -177,9 +164,6 @@ const Registration<DatasetEntry> files{
        SettingSpec::integer("train_limit", 0, "use only the first N training points; 0: all", 0),
        SettingSpec::integer("test_limit", 0, "use only the first N test points; 0: all", 0),
        bad_samples_setting("points whose line is damaged, or has a label or feature out of range")}},
-     /*needs_path=*/true,
-     {},
-     0,
      load_files}};
 const Registration<DatasetEntry> synthetic{
     {{"synthetic_xc",
@@ -194,10 +178,8 @@ const Registration<DatasetEntry> synthetic{
                            "exponent of the power law: the r-th label is drawn in proportion to r^-exponent", 0, 10),
        SettingSpec::number("noise", 0.5,
                            "standard deviation of the noise on each input; that of a label's pattern is 1", 0, 100)}},
-     /*needs_path=*/false,
-     {},
-     0,
-     load_synthetic}};
+     load_synthetic,
+     /*needs_path=*/false}};
 
 }  // namespace
 }  // namespace dragonn::data

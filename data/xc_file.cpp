@@ -12,7 +12,6 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "data/folder.h"
 
 namespace dragonn::data {
 namespace {

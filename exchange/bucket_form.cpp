@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "codec/value_codec.h"
-#include "comm/sparse/registry.h"
+#include "comm/sparse/code_sum.h"
+#include "comm/sparse/sparse_collective.h"
 #include "exchange/exchange_staging.h"
 #include "exchange/resize.h"
 #include "kernels/devices.h"
@@ -16,9 +16,8 @@ std::unique_ptr<comm::SparseCollective> make_collective(const Component& compone
   return comm::make_collective(component.name, component.settings, numel);
 }
 
-std::unique_ptr<codec::ValueCodec> make_codec(const Component& quantizer, std::size_t numel, const Device& device) {
-  if (quantizer.name == kNoQuantizer) return nullptr;
-  return Registry<codec::ValueCodecEntry>::instance().at(quantizer.name).make(quantizer.settings, numel, device);
+std::unique_ptr<codec::ValueCodec> make_quantizer(const Component& quantizer) {
+  return Registry<codec::QuantizerEntry>::instance().at(quantizer.name).make(quantizer.settings);
 }
 
 /// Returns the entries that left the rank, and those that came back.
@@ -50,41 +49,30 @@ class DenseForm final : public BucketForm {
 
 class SparseForm final : public BucketForm {
  public:
-  SparseForm(const Component& sparsifier, const Component& quantizer, const Component& collective,
-             const BucketPlace& place)
+  SparseForm(const Component& sparsifier, const Component& collective, const BucketPlace& place)
       : sparsifier_name_(sparsifier.name),
         collective_name_(collective.name),
         sparsifier_(Registry<compress::SparsifierEntry>::instance()
                         .at(sparsifier.name)
                         .make(sparsifier.settings, place.numel, place.gradients)),
-        codec_(make_codec(quantizer, place.numel, place.gradients)),
         collective_(make_collective(collective, place.numel)),
         selected_(place.gradients),
-        code_(codec_ ? codec_->code_bytes() : 0, place.gradients),
         staging_(place.messages) {}
 
-  kernels::PassRequest plan(const compress::SelectContext& context) override {
-    return codec_ ? codec_->plan() : sparsifier_->plan(context);
-  }
+  kernels::PassRequest plan(const compress::SelectContext& context) override { return sparsifier_->plan(context); }
   std::optional<float> propose(const compress::SelectContext& context, View<const float> acc) override {
     return sparsifier_->propose(context, acc);
   }
   void accept_proposal(float proposal) override { sparsifier_->accept_proposal(proposal); }
   void select(const compress::SelectContext& context, const kernels::PassResult& pass, View<const float> acc) override {
-    if (!codec_) return sparsifier_->select(context, pass, acc, selected_);
-    // All entries leave: no list of them is made.
-    codec_->encode({.seed = context.seed, .step = context.step, .rank = context.rank, .bucket = context.bucket}, pass,
-                   acc, code_.view());
+    sparsifier_->select(context, pass, acc, selected_);
   }
   bool stage() override { return staging_.start(selected_); }
   comm::Rounds rounds(comm::Communicator& communicator, const comm::ReduceContext& context, View<const float> acc,
                       comm::SparseReduction& out) override {
-    context_ = context;
-    context_.code = code();
-    return collective_->rounds(communicator, context_, acc, staging_.outgoing(selected_), out);
+    return collective_->rounds(communicator, context, acc, staging_.outgoing(selected_), out);
   }
   compress::Settlement settlement(const comm::SparseReduction& outcome) const override {
-    if (codec_) return {.code = code()};
     return settlement_of(outcome);
   }
   void observe(const compress::ExchangeOutcome& outcome) override { sparsifier_->observe(outcome); }
@@ -110,16 +98,39 @@ class SparseForm final : public BucketForm {
   }
 
  private:
-  codec::Code code() const { return codec_ ? codec::Code{codec_.get(), code_.view()} : codec::Code{}; }
-
   std::string sparsifier_name_, collective_name_;
   std::unique_ptr<compress::Sparsifier> sparsifier_;
-  std::unique_ptr<codec::ValueCodec> codec_;  // of quantizers: else null
   std::unique_ptr<comm::SparseCollective> collective_;
   SparseVector selected_;
-  Buffer<std::byte> code_;
-  comm::ReduceContext context_;
   SelectionStaging staging_;
+};
+
+class QuantizedForm final : public BucketForm {
+ public:
+  QuantizedForm(const Component& quantizer, const BucketPlace& place)
+      : quantizer_(make_quantizer(quantizer)), code_(quantizer_->code_bytes(place.numel), place.gradients) {}
+
+  kernels::PassRequest plan(const compress::SelectContext&) override { return quantizer_->plan(); }
+  void select(const compress::SelectContext& context, const kernels::PassResult& pass, View<const float> acc) override {
+    quantizer_->encode(
+        acc,
+        {.seed = context.seed, .step = context.step, .rank = context.rank, .bucket = context.bucket, .pass = &pass},
+        code_.view());
+  }
+  comm::Rounds rounds(comm::Communicator& communicator, const comm::ReduceContext&, View<const float> acc,
+                      comm::SparseReduction& out) override {
+    comm::Rounds rounds = sum_.rounds(communicator, *quantizer_, std::as_const(code_).view(), acc.size(), out);
+    rounds.set_name(kCodeCollective);
+    return rounds;
+  }
+  compress::Settlement settlement(const comm::SparseReduction&) const override {
+    return {.codec = quantizer_.get(), .code = code_.view()};
+  }
+
+ private:
+  std::unique_ptr<codec::ValueCodec> quantizer_;
+  Buffer<std::byte> code_;
+  comm::CodeSum sum_;
 };
 
 }  // namespace
@@ -132,14 +143,17 @@ std::unique_ptr<BucketForm> make_dense_form(const Component& dense, const Bucket
   return std::make_unique<DenseForm>(dense, place);
 }
 
-std::unique_ptr<BucketForm> make_sparse_form(const Component& sparsifier, const Component& quantizer,
-                                             const Component& collective, const BucketPlace& place) {
-  return std::make_unique<SparseForm>(sparsifier, quantizer, collective, place);
+std::unique_ptr<BucketForm> make_sparse_form(const Component& sparsifier, const Component& collective,
+                                             const BucketPlace& place) {
+  return std::make_unique<SparseForm>(sparsifier, collective, place);
+}
+
+std::unique_ptr<BucketForm> make_quantized_form(const Component& quantizer, const BucketPlace& place) {
+  return std::make_unique<QuantizedForm>(quantizer, place);
 }
 
 std::size_t code_bytes(const Component& quantizer, std::size_t numel) {
-  const auto codec = make_codec(quantizer, numel, Device{});
-  return codec ? codec->code_bytes() : 0;
+  return make_quantizer(quantizer)->code_bytes(numel);
 }
 
 }  // namespace dragonn::exchange

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// BucketForm: the form in which one bucket's gradient is sent. Dense or compressed, behind one interface.
+/// BucketForm: the form in which one bucket's gradient is sent. Dense, sparse or quantized, behind one interface.
 #pragma once
 
 #include <cstddef>
@@ -65,16 +65,17 @@ struct BucketPlace {
 
 /// Sends all of acc, summed by the collective `dense`.
 std::unique_ptr<BucketForm> make_dense_form(const Component& dense, const BucketPlace& place);
-/// Sends the sparsifier's selection, summed by the collective. With a quantizer the sparsifier is `all`, and the
-/// quantizer's code of acc is sent.
-std::unique_ptr<BucketForm> make_sparse_form(const Component& sparsifier, const Component& quantizer,
-                                             const Component& collective, const BucketPlace& place);
+/// Sends the sparsifier's selection, summed by the collective.
+std::unique_ptr<BucketForm> make_sparse_form(const Component& sparsifier, const Component& collective,
+                                             const BucketPlace& place);
+/// Sends the quantizer's code of all of acc: no list of the entries is made, and none of their indices travels.
+std::unique_ptr<BucketForm> make_quantized_form(const Component& quantizer, const BucketPlace& place);
 
-/// The collective of quantizers, unless a config names another that sums codes.
+/// The collective of quantizers.
 inline constexpr const char* kCodeCollective = "allgather";
 /// The value of `compression.quantizer` if lists of entries are sent.
 inline constexpr const char* kNoQuantizer = "none";
-/// Returns the length of a quantizer's code of `numel` elements; 0 for kNoQuantizer.
+/// Returns the length of a quantizer's code of `numel` elements.
 std::size_t code_bytes(const Component& quantizer, std::size_t numel);
 
 }  // namespace dragonn::exchange

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/sparse/code_sum.h"
 #include "compress/sparsifier.h"
 #include "core/units_text.h"
 #include "exchange/bucket_form.h"
@@ -25,10 +26,7 @@ const Component& collective_of(const ExchangeRules& rules, ExchangeForm form) {
 
 comm::ExchangeSizes sizes_of(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
                              int world_size, const comm::AssumedCounts& counts) {
-  if (form == ExchangeForm::kQuantized) {
-    return {.numel = numel, .k = numel, .ranks = world_size, .code_bytes = code_bytes(rules.quantizer, numel)};
-  }
-  if (form == ExchangeForm::kDense) {
+  if (form != ExchangeForm::kSparse) {
     comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.dense), {}, numel, numel, world_size);
     if (rules.codes_dense()) sizes.coding = codec::ListEstimate(rules.coding);
     return sizes;
@@ -70,9 +68,13 @@ std::size_t staged_bytes(const comm::ExchangeSizes& sizes, ExchangeForm form) {
 /// Returns the bytes of an exchange of these sizes, in the memory of messages.
 std::size_t held_bytes(const ExchangeRules& rules, ExchangeForm form, const comm::ExchangeSizes& sizes,
                        const Device& messages) {
+  if (form == ExchangeForm::kQuantized) {  // the rank's code, those of all ranks, and their sum
+    const std::size_t codes = static_cast<std::size_t>(sizes.ranks) + 1;
+    return codes * code_bytes(rules.quantizer, sizes.numel) + sizes.numel * sizeof(float);
+  }
   const Component& collective = collective_of(rules, form);
   const std::size_t selected = form == ExchangeForm::kSparse ? comm::list_bytes(sizes.selected) : 0;
-  return entry_of(collective).memory(collective.settings, sizes, messages) + selected + sizes.code_bytes;
+  return entry_of(collective).memory(collective.settings, sizes, messages) + selected;
 }
 
 void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double density, int world_size,
@@ -92,7 +94,7 @@ void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double de
 }  // namespace
 
 comm::AssumedCounts forecast_counts(const ExchangeRules& rules, int world_size, RunPart part, RangeEnd end) {
-  if (!rules.buckets.compress || rules.quantizes()) return {};
+  if (!rules.selects()) return {};
   const Forecasts forecasts = forecasts_of(rules, world_size);
   const auto value = [&](const CountRange& range) {
     return end == RangeEnd::kLow ? range.low : end == RangeEnd::kHigh ? range.high : range.expected;
@@ -104,7 +106,7 @@ comm::AssumedCounts forecast_counts(const ExchangeRules& rules, int world_size, 
 }
 
 std::uint64_t unsettled_steps(const ExchangeRules& rules, int world_size) {
-  if (!rules.buckets.compress || rules.quantizes()) return 0;
+  if (!rules.selects()) return 0;
   const Forecasts forecasts = forecasts_of(rules, world_size);
   return std::max(forecasts.selected.first_steps, forecasts.sum.first_steps);
 }
@@ -123,12 +125,13 @@ comm::Prediction ExchangePlan::cost() const {
 ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double density) {
   if (!bucket.sparse) return ExchangeForm::kDense;
   if (rules.quantizes()) return ExchangeForm::kQuantized;
-  const bool is_bypassed = rules.bypass_density_one && compress::target_count(density, bucket.size) >= bucket.size;
+  const bool is_bypassed = rules.bypasses(compress::target_count(density, bucket.size), bucket.size);
   return is_bypassed ? ExchangeForm::kDense : ExchangeForm::kSparse;
 }
 
 comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
                                 int world_size, const std::optional<comm::AssumedCounts>& counts) {
+  if (form == ExchangeForm::kQuantized) return comm::predict_code_sum(code_bytes(rules.quantizer, numel), world_size);
   const Component& collective = collective_of(rules, form);
   return entry_of(collective)
       .predict(collective.settings, sizes_of(rules, numel, form, density, world_size,

@@ -14,7 +14,6 @@
 #include "comm/sparse/exchange_cost.h"
 #include "core/parameter.h"
 #include "exchange/buckets.h"
-#include "exchange/byte_forecast.h"
 #include "exchange/exchange_rules.h"
 
 namespace dragonn::exchange {

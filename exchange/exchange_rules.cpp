@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "comm/sparse/registry.h"
+#include "comm/sparse/sparse_collective.h"
 #include "core/error.h"
 
 namespace dragonn::exchange {
@@ -25,14 +25,12 @@ std::vector<std::string> fitting(const Fits& fits) {
   return names;
 }
 
-/// Checks the parts beside a quantizer: a collective that sums codes, and no error feedback if the code is unbiased.
+/// Checks the parts beside a quantizer: the collective that gathers, and no error feedback if the code is unbiased.
 void check_quantizer(const ExchangeRules& rules) {
-  const auto& entry = Registry<codec::ValueCodecEntry>::instance().at(rules.quantizer.name);
-  const auto& collectives = Registry<SparseCollectiveEntry>::instance();
-  if (!collectives.at(rules.collective.name).sums_codes) {
-    const auto names = fitting<SparseCollectiveEntry>([](const SparseCollectiveEntry& e) { return e.sums_codes; });
+  const auto& entry = Registry<codec::QuantizerEntry>::instance().at(rules.quantizer.name);
+  if (rules.collective.name != kCodeCollective) {
     throw ConfigError(fmt::format("quantizer '{}' does not go with collective '{}': its codes are gathered; valid: {}",
-                                  entry.name, rules.collective.name, fmt::join(names, ", ")));
+                                  entry.name, rules.collective.name, kCodeCollective));
   }
   if (!entry.unbiased || memory_entry(rules).floats_per_element == 0) return;
   const auto names = fitting<MemoryEntry>([](const MemoryEntry& memory) { return memory.floats_per_element == 0; });
@@ -54,11 +52,10 @@ void check_no_codec(const ExchangeRules& rules) {
 
 /// Checks that the collective can send values in the codec's form.
 void check_values(const SparseCollectiveEntry& collective, const std::string& values) {
-  using codec::ListValueCodecEntry;
-  const auto& codec = Registry<ListValueCodecEntry>::instance().at(values);
+  using codec::ValueCodecEntry;
+  const auto& codec = Registry<ValueCodecEntry>::instance().at(values);
   if (collective.sends(codec)) return;
-  const auto codecs =
-      fitting<ListValueCodecEntry>([&](const ListValueCodecEntry& entry) { return collective.sends(entry); });
+  const auto codecs = fitting<ValueCodecEntry>([&](const ValueCodecEntry& entry) { return collective.sends(entry); });
   const auto collectives =
       fitting<SparseCollectiveEntry>([&](const SparseCollectiveEntry& entry) { return entry.sends(codec); });
   throw ConfigError(fmt::format(
@@ -68,7 +65,7 @@ void check_values(const SparseCollectiveEntry& collective, const std::string& va
 }
 
 /// Checks the codec of values beside a dense sum: only a ring has messages in a code.
-void check_dense_values(const Component& dense, const codec::ListCoding& coding) {
+void check_dense_values(const Component& dense, const codec::CodecChoice& coding) {
   const std::string& algorithm = dense.settings.text("algorithm");
   if (!coding.is_lossy() || algorithm == "ring") return;
   throw ConfigError(
@@ -123,7 +120,7 @@ SelectionTraits exchanged_selection(const ExchangeRules& rules) {
 }
 
 bool sends_indices(const ExchangeRules& rules) {
-  if (!rules.buckets.compress || rules.quantizes()) return false;
+  if (!rules.selects()) return false;
   const auto& entry = Registry<SparseCollectiveEntry>::instance().at(rules.collective.name);
   return entry.sends_indices(rules.collective.settings, exchanged_selection(rules));
 }

@@ -19,7 +19,7 @@ struct ExchangeRules {
   FusionRules fusion = {};
   Component sparsifier;                   ///< unused without compression and with a quantizer
   Component quantizer{kNoQuantizer, {}};  ///< else buckets are quantized, not sparsified, at any density
-  codec::ListCoding coding = {};          ///< of lists, and of sums where it carries them
+  codec::CodecChoice coding = {};         ///< of lists, and of sums where it carries them
   Component collective;
   Component memory;
   Component dense;     ///< the collective of dense buckets and of dense phases
@@ -30,6 +30,10 @@ struct ExchangeRules {
   std::uint64_t seed = 1;
 
   bool quantizes() const { return buckets.compress && quantizer.name != kNoQuantizer; }
+  /// Returns whether buckets are sparsified.
+  bool selects() const { return buckets.compress && quantizer.name == kNoQuantizer; }
+  /// Returns whether a bucket of which k entries are wanted is exchanged dense instead.
+  bool bypasses(std::size_t k, std::size_t numel) const { return selects() && bypass_density_one && k >= numel; }
   /// Returns whether dense buckets are sums of coded values, with the memory that keeps what rounding leaves behind.
   /// Beside sparsified buckets they are exact.
   bool codes_dense() const { return !buckets.compress && coding.is_lossy(); }

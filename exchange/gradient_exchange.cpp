@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "comm/align.h"
-#include "comm/sparse/registry.h"
+#include "comm/agreement.h"
+#include "comm/sparse/sparse_collective.h"
 #include "core/memory_ledger.h"
 #include "exchange/run_part.h"
 #include "kernels/gradient/exceedance.h"
@@ -26,11 +26,6 @@ constexpr const char* kExchanges = "exchanges";
 
 using comm::SparseCollectiveEntry;
 using compress::MemoryEntry;
-
-template <class Entry>
-Component with_defaults(const std::string& name) {
-  return {name, Settings(Registry<Entry>::instance().at(name).settings)};
-}
 
 /// Returns the entries of the exchanged sum. If a collective decodes into n floats, its non-zeros are counted.
 std::size_t global_count(const comm::SparseReduction& reduction, std::size_t numel) {
@@ -75,7 +70,7 @@ GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterAr
       transport_(comm::make_list_transport(communicator, rules.coding)) {
   check_rules(rules_);
   counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
-  if (rules_.buckets.compress && !rules_.quantizes()) selection_ = exchanged_selection(rules_);
+  if (rules_.selects()) selection_ = exchanged_selection(rules_);
   states_.reserve(buckets_.size());
   const MemoryPlace messages = communicator.device_transport() != nullptr ? device_ : host_memory_for(device_);
   for (const Bucket& bucket : buckets_) make_state(bucket, messages);
@@ -105,13 +100,9 @@ void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messa
   const BucketPlace place{bucket.size, device_, messages};
   state.dense = make_dense_form(rules_.dense, place);
   if (!bucket.sparse) return;
-  if (quantizes) {
-    state.compressed = make_sparse_form(with_defaults<compress::SparsifierEntry>("all"), rules_.quantizer,
-                                        with_defaults<SparseCollectiveEntry>(rules_.collective.name), place);
-  } else {
-    state.compressed = make_sparse_form(rules_.sparsifier, rules_.quantizer, rules_.collective, place);
-    any_sparse_ = true;
-  }
+  state.compressed = quantizes ? make_quantized_form(rules_.quantizer, place)
+                               : make_sparse_form(rules_.sparsifier, rules_.collective, place);
+  any_sparse_ = !quantizes;
 }
 
 const MemoryEntry& GradientExchange::memory_of(const Bucket& bucket) const {
@@ -193,15 +184,10 @@ std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<
 
 void GradientExchange::commit(StepTimers& timers) {
   DRAGONN_CHECK(is_open_, "there is no exchange to commit");
-  counts_.numel = 0;
-  counts_.target = 0;
   std::ranges::fill(counts_.selected, std::uint64_t{0});
-  counts_.global = 0;
-  counts_.padded = 0;
-  counts_.owned = 0;
-  counts_.owned_padded = 0;
-  counts_.lost_mass = std::numeric_limits<double>::quiet_NaN();
-  counts_.lists = transport_->list_counts();
+  counts_ = {.selected = std::move(counts_.selected),
+             .lost_mass = std::numeric_limits<double>::quiet_NaN(),
+             .lists = transport_->list_counts()};
   const MemoryLabel label(kBufferLabel);
   for (const std::size_t index : exchanged_) settle(index, timers);
   times_.collect(timers);
@@ -245,8 +231,7 @@ void GradientExchange::begin(std::size_t index) {
                   .k = compress::target_count(step_.density, bucket.size),
                   .learning_rate = state.sum.learning_rate_applied ? step_.learning_rate : 1.0};
   state.reduce = {.step = state.exchanges, .k = state.select.k, .density = step_.density, .selection = selection_};
-  const bool bypassed = !rules_.quantizes() && rules_.bypass_density_one && state.select.k >= bucket.size;
-  const bool compresses = is_sparse(index, step_.density) && !bypassed;
+  const bool compresses = is_sparse(index, step_.density) && !rules_.bypasses(state.select.k, bucket.size);
   state.form = compresses ? state.compressed.get() : state.dense.get();
   state.reduce.codes_dense = compresses || rules_.codes_dense();
 }

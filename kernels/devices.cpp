@@ -3,32 +3,19 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "kernels/device_math.h"
 #include "kernels/repeated_work.h"
+#include "kernels/trace.h"
 
 namespace dragonn::kernels {
 namespace {
 
-int one_cpu() noexcept {
-  return 1;
-}
-std::string no_obstacle() {
-  return {};
-}
-void nothing_to_wait_for(const Device&) {}
-
-std::array<DeviceFunctions, 2>& devices() {
-  static std::array<DeviceFunctions, 2> functions{DeviceFunctions{one_cpu, no_obstacle, nothing_to_wait_for},
-                                                  DeviceFunctions{}};
-  return functions;
-}
-
-const DeviceFunctions& functions_of(DeviceType type) {
-  return devices()[static_cast<std::size_t>(type)];
-}
+constinit DeviceSearch gpus;
+constinit std::array<TraceFunctions, 2> traces{};
 
 /// Returns the device that copies.
 const Device& mover(const View<const std::byte>& source, const View<std::byte>& target) {
@@ -41,39 +28,26 @@ void transfer_cpu(View<const std::byte> source, View<std::byte> target) {
 
 }  // namespace
 
-void register_devices(DeviceType type, DeviceFunctions functions) {
-  devices()[static_cast<std::size_t>(type)] = functions;
+void register_gpus(DeviceSearch search) {
+  gpus = search;
 }
 
 int device_count(DeviceType type) {
-  const auto count = functions_of(type).count;
-  return count == nullptr ? 0 : count();
+  if (type == DeviceType::kCpu) return 1;
+  return gpus.count == nullptr ? 0 : gpus.count();
 }
 
 std::string device_obstacle(DeviceType type) {
-  const auto obstacle = functions_of(type).obstacle;
-  return obstacle == nullptr ? "this build is without CUDA (DRAGONN_CUDA=OFF)" : obstacle();
+  if (type == DeviceType::kCpu) return "";
+  return gpus.obstacle == nullptr ? "this build is without CUDA (DRAGONN_CUDA=OFF)" : gpus.obstacle();
 }
 
-void synchronize(const Device& device) {
-  const auto wait = functions_of(device.type).synchronize;
-  if (wait == nullptr) throw DeviceError(fmt::format("this build has no device {}", to_string(device)));
-  wait(device);
-}
-
-DeviceSummary device_summary(const Device& device) {
-  const auto summary = functions_of(device.type).summary;
-  if (summary == nullptr) throw DeviceError(fmt::format("there is no summary of device {}", to_string(device)));
-  return summary(device);
-}
-
-std::size_t free_memory(const Device& device) {
-  const auto free = functions_of(device.type).free_memory;
-  if (free == nullptr) throw DeviceError(fmt::format("the free memory of device {} is not known", to_string(device)));
-  return free(device);
-}
+constinit decltype(synchronize) synchronize("synchronize", [](const Device&) {});
+constinit decltype(device_summary) device_summary("device_summary", nullptr);
+constinit decltype(free_memory) free_memory("free_memory", nullptr);
 
 constinit decltype(transfer_rows) transfer_rows("transfer", transfer_cpu);
+
 void start_transfer_bytes(View<const std::byte> source, View<std::byte> target) {
   if (source.size() != target.size())
     throw ShapeError(fmt::format("transfer of {} bytes to {}", source.size(), target.size()));
@@ -87,21 +61,25 @@ void transfer_bytes(View<const std::byte> source, View<std::byte> target) {
   if (source.device().is_cpu() != target.device().is_cpu()) synchronize(mover(source, target));
 }
 
-constinit decltype(make_work_recorder) make_work_recorder("record work",
-                                                          [](const Device&) -> std::unique_ptr<WorkRecorder> {
-                                                            return nullptr;
-                                                          });
+constinit decltype(make_work_recorder) make_work_recorder("record work", [](const Device&) {
+  return std::unique_ptr<WorkRecorder>();
+});
 constinit decltype(set_recording) set_recording("set_recording", [](const Device&, bool) {});
 
-namespace {
-
-void on_cpu(const Device&, DeviceMath math) {
+constinit decltype(set_math) set_math("set_math", [](const Device&, DeviceMath math) {
   if (math != DeviceMath::kFloat32) throw ConfigError("the CPU multiplies in float32 only: valid is \"float32\"");
+});
+constinit decltype(storage_type) storage_type("storage_type", [](const Device&) { return ElementType::kFloat32; });
+
+TraceFunctions register_trace(DeviceType type, TraceFunctions functions) {
+  return std::exchange(traces[static_cast<std::size_t>(type)], functions);
 }
 
-}  // namespace
+const TraceFunctions& trace_functions(DeviceType type) {
+  return traces[static_cast<std::size_t>(type)];
+}
 
-constinit decltype(set_math) set_math("set_math", on_cpu);
-constinit decltype(storage_type) storage_type("storage_type", [](const Device&) { return ElementType::kFloat32; });
+constinit decltype(make_event_timer) make_event_timer("event timer",
+                                                      [](const Device&) { return std::unique_ptr<EventTimer>(); });
 
 }  // namespace dragonn::kernels

@@ -22,28 +22,25 @@ struct DeviceSummary {
   std::size_t memory_bytes = 0;
 };
 
-/// The functions of a type of device. The CPU's are built in; a device's kernels add theirs.
-struct DeviceFunctions {
-  int (*count)() noexcept = nullptr;                         ///< number of usable devices on this machine
-  std::string (*obstacle)() = nullptr;                       ///< why there is none; empty if there is one
-  void (*synchronize)(const Device& device) = nullptr;       ///< waits for the work that this thread started there
-  DeviceSummary (*summary)(const Device& device) = nullptr;  ///< starts nothing on the device
-  std::size_t (*free_memory)(const Device& device) = nullptr;
+/// The functions that look for GPUs; a build with CUDA adds them.
+struct DeviceSearch {
+  int (*count)() noexcept = nullptr;
+  std::string (*obstacle)() = nullptr;
 };
-
-void register_devices(DeviceType type, DeviceFunctions functions);
+void register_gpus(DeviceSearch search);
 /// Returns the number of devices of this type that the process can use; 0 if the build has none.
 int device_count(DeviceType type);
 /// Returns why there is no device of this type, in a few words; empty if there is one.
 std::string device_obstacle(DeviceType type);
+
 /// Waits for all work that this thread started on `device`. Returns at once for the CPU.
 /// @throws DeviceError if some of it failed.
-void synchronize(const Device& device);
-/// Describes a device. @throws DeviceError if there is no such device, or it is the CPU, whose memory the operating
-/// system manages.
-DeviceSummary device_summary(const Device& device);
+extern Operation<void(const Device& device)> synchronize;
+/// Describes a device, and starts nothing on it. @throws DeviceError if there is no such device, or it is the CPU,
+/// whose memory the operating system manages.
+extern Operation<DeviceSummary(const Device& device)> device_summary;
 /// Returns the bytes that are free on the device now. @throws as device_summary.
-std::size_t free_memory(const Device& device);
+extern Operation<std::size_t(const Device& device)> free_memory;
 
 /// Copies bytes between any two devices, or on one. Returns when the source may be changed and, if the target is host
 /// memory, when it may be read. @throws ShapeError if the sizes differ; DeviceError for a device without a row.

@@ -29,7 +29,7 @@ void DrawBlocks(std::uint64_t key, std::uint64_t counter, float* out) {
 
 #else
 
-// Philox4x32-10 as in core/rng.cpp, with a block in every lane: the lane's counter is the first one plus its place.
+// Philox4x32-10 as in core/rng.h, with a block in every lane: the lane's counter is the first one plus its place.
 
 using Words = hn::CappedTag<std::uint32_t, 16>;
 using Floats = hn::Rebind<float, Words>;

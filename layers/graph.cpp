@@ -44,7 +44,7 @@ NodeId LayerGraph::add(const std::string& name, std::shared_ptr<const Layer> lay
   Node node;
   node.name = name;
   node.tied_to = tied_to;
-  node.traits = layer->traits();
+  node.traits = layer->traits;
   for (NodeId input : inputs) {
     DRAGONN_CHECK(input < nodes_.size(), "layer {} reads node {} of {}", name, input, nodes_.size());
     node.input_shapes.push_back(nodes_[input].output);
@@ -61,7 +61,7 @@ NodeId LayerGraph::add(const std::string& name, std::shared_ptr<const Layer> lay
     spec.name = name + "." + spec.name;
     statistics_.push_back(std::move(spec));
   }
-  for (const StateSpec& spec : layer->states(node.input_shapes)) {
+  for (const StateSpec& spec : layer->states) {
     node.states.push_back(states_.size());
     states_.push_back(spec);
   }

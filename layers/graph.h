@@ -46,12 +46,12 @@ class LayerGraph {
 
   /// Adds a layer. With `tied_to`, parameters that have the name and shape of one of that node's are shared with it:
   /// their gradient is the sum over both. @throws ShapeError naming the layer if its inputs do not fit.
-  NodeId add(const std::string& name, std::shared_ptr<const Layer> layer, std::vector<NodeId> inputs,
-             std::optional<NodeId> tied_to = std::nullopt);
+  NodeId add(const std::string& name, Layer layer, std::vector<NodeId> inputs,
+             std::optional<NodeId> tied_to = std::nullopt) {
+    return add(name, std::make_shared<const Layer>(std::move(layer)), std::move(inputs), tied_to);
+  }
   /// Sets the loss. The default is softmax cross-entropy of one class per sample.
-  void set_loss(std::shared_ptr<const Loss> loss) {
-    loss_ = std::move(loss);
-  }  // shared: by the graphs of other lengths
+  void set_loss(Loss loss) { loss_ = std::move(loss); }
 
   /// Returns the graph of the same layers and parameters for samples of `steps` time steps (the first extent of a
   /// sample).
@@ -63,7 +63,7 @@ class LayerGraph {
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   const std::vector<StatisticsSpec>& statistics() const { return statistics_; }
   const std::vector<StateSpec>& states() const { return states_; }
-  const Loss& loss() const { return *loss_; }
+  const Loss& loss() const { return loss_; }
 
   /// Returns, by node, whether its output needs a gradient in backward: if a parameter is at or before it, and always
   /// if `input`.
@@ -75,6 +75,8 @@ class LayerGraph {
   std::vector<double> backward_flops() const;
 
  private:
+  NodeId add(const std::string& name, std::shared_ptr<const Layer> layer, std::vector<NodeId> inputs,
+             std::optional<NodeId> tied_to);
   std::size_t parameter(const std::string& layer, ParameterSpec spec, std::optional<NodeId> tied_to);
 
   Shape sample_shape_;
@@ -82,7 +84,7 @@ class LayerGraph {
   std::vector<ParameterSpec> parameters_;
   std::vector<StatisticsSpec> statistics_;
   std::vector<StateSpec> states_;
-  std::shared_ptr<const Loss> loss_;
+  Loss loss_;
 };
 
 /// Returns `sample` with a batch axis in front.

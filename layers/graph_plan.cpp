@@ -26,13 +26,7 @@ struct GraphPlan::Step {
   std::vector<View<float>> statistics, states, parameter_gradients;
   TypedView<float> output;
   View<float> saved, forward_scratch, backward_scratch;
-  std::vector<Sum> sums;            // of output gradients
-  std::vector<Sum> parameter_sums;  // of a tied parameter's gradient, into the arena
-};
-
-/// Views of the memory outside the workspace, cut as the graph declares it.
-struct GraphPlan::BoundMemory {
-  std::vector<View<float>> statistics, states;
+  std::vector<Sum> sums;  // of output gradients, and of a tied parameter's gradient into the arena
 };
 
 namespace {
@@ -61,7 +55,7 @@ std::string bf16_obstacle(const LayerGraph& graph) {
     if (node.layer == nullptr) continue;
     const bool reads_result = node.traits.takes_tokens && node.inputs[0] != LayerGraph::input();
     if (!node.traits.takes_bf16 || reads_result)
-      return fmt::format("layer {} ({}) takes float32 only", node.name, node.layer->kind());
+      return fmt::format("layer {} ({}) takes float32 only", node.name, node.layer->kind);
   }
   return {};
 }
@@ -95,7 +89,7 @@ std::vector<std::unique_ptr<LayerPlan>> GraphPlan::make_plans(Device device, boo
       context.inputs.push_back(node.input_shapes[i].with_batch(batch));
       context.input_gradients.push_back(needs[node.inputs[i]]);
     }
-    plans.push_back(node.layer == nullptr ? nullptr : node.layer->plan(context));
+    plans.push_back(node.layer == nullptr || node.traits.is_view ? nullptr : node.layer->plan(context));
   }
   return plans;
 }
@@ -141,38 +135,41 @@ void GraphPlan::bind(View<float> workspace, ParameterArena& arena, View<float> s
   bound_values_ = arena.values().data();
   bound_statistics_ = statistics.data();
   bound_states_ = states.data();
-  const BoundMemory bound{cut(statistics, graph_.statistics(), 1), cut(states, graph_.states(), batch_)};
-  for (NodeId id = 1; id < steps_.size(); ++id) bind_step(id, arena, bound);
+  const std::vector<View<float>> all_statistics = cut(statistics, graph_.statistics(), 1);
+  const std::vector<View<float>> all_states = cut(states, graph_.states(), batch_);
+  for (NodeId id = 1; id < steps_.size(); ++id) {
+    const Node& node = graph_.nodes()[id];
+    const NodeSchedule& blocks = schedule_[id];
+    Step step;
+    for (NodeId input : node.inputs) step.inputs.push_back(values(schedule_[input].output, input));
+    step.output = values(blocks.output, id);
+    step.saved = whole(blocks.saved);
+    step.forward_scratch = whole(blocks.forward_scratch);
+    step.backward_scratch = whole(blocks.backward_scratch);
+    for (std::size_t index : node.statistics) step.statistics.push_back(all_statistics[index]);
+    for (std::size_t index : node.states) step.states.push_back(all_states[index]);
+    for (ParameterId parameter : node.parameters) step.parameters.push_back(arena.value(parameter));
+    if (blocks.runs_backward) bind_backward(id, arena, step);
+    steps_[id] = std::move(step);
+  }
   forward_work_.forget();
   backward_work_.forget();
 }
 
-void GraphPlan::bind_step(NodeId id, ParameterArena& arena, const BoundMemory& bound) {
+void GraphPlan::bind_backward(NodeId id, ParameterArena& arena, Step& step) const {
   const Node& node = graph_.nodes()[id];
   const NodeSchedule& blocks = schedule_[id];
-  Step step;
-  for (NodeId input : node.inputs) step.inputs.push_back(values(schedule_[input].output, input));
-  step.output = values(blocks.output, id);
-  step.saved = whole(blocks.saved);
-  step.forward_scratch = whole(blocks.forward_scratch);
-  step.backward_scratch = whole(blocks.backward_scratch);
-  for (std::size_t index : node.statistics) step.statistics.push_back(bound.statistics[index]);
-  for (std::size_t index : node.states) step.states.push_back(bound.states[index]);
-  for (ParameterId parameter : node.parameters) step.parameters.push_back(arena.value(parameter));
-  if (blocks.runs_backward) {
-    for (MemoryPlanner::Block block : blocks.output_gradients) step.output_gradients.push_back(values(block, id));
-    for (std::size_t i = 0; i < node.inputs.size(); ++i)
-      step.input_gradients.push_back(values(blocks.input_gradients[i], node.inputs[i]));
-    for (const NodeSchedule::Sum& sum : blocks.sums)
-      step.sums.push_back({values(sum.target, sum.node), values(sum.addend, sum.node)});
-    for (std::size_t i = 0; i < node.parameters.size(); ++i) {
-      const View<float> arena_gradient = arena.gradient(node.parameters[i]);
-      const View<float> own = memory(blocks.parameter_gradients[i], arena_gradient.size());
-      step.parameter_gradients.push_back(own.empty() ? arena_gradient : own);
-      if (!own.empty()) step.parameter_sums.push_back({arena_gradient, own});
-    }
+  for (MemoryPlanner::Block block : blocks.output_gradients) step.output_gradients.push_back(values(block, id));
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    step.input_gradients.push_back(values(blocks.input_gradients[i], node.inputs[i]));
+  for (const NodeSchedule::Sum& sum : blocks.sums)
+    step.sums.push_back({values(sum.target, sum.node), values(sum.addend, sum.node)});
+  for (std::size_t i = 0; i < node.parameters.size(); ++i) {
+    const View<float> arena_gradient = arena.gradient(node.parameters[i]);
+    const View<float> own = memory(blocks.parameter_gradients[i], arena_gradient.size());
+    step.parameter_gradients.push_back(own.empty() ? arena_gradient : own);
+    if (!own.empty()) step.sums.push_back({arena_gradient, own});
   }
-  steps_[id] = std::move(step);
 }
 
 void GraphPlan::derive_lengths(std::span<const std::int32_t> lengths) {
@@ -232,7 +229,6 @@ void GraphPlan::run_backward(const std::function<void(ParameterId)>& ready) {
       plans_[id]->backward({step.inputs, step.output, step.parameters, step.output_gradients, step.input_gradients,
                             step.parameter_gradients, lengths_of(id), step.saved, step.backward_scratch, stream(id)});
     for (const Step::Sum& sum : step.sums) kernels::add(sum.target, sum.addend, sum.target);
-    for (const Step::Sum& sum : step.parameter_sums) kernels::add(sum.target, sum.addend, sum.target);
     if (!ready || schedule_[id].ready.empty()) continue;
     kernels::synchronize(workspace_.device());  // final is what another thread, with a stream of its own, may read
     for (std::size_t parameter : schedule_[id].ready) ready(parameter);

@@ -88,8 +88,7 @@ class GraphPlan {
   std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient,
                                                      kernels::ElementType type) const;
   static std::vector<kernels::PlanMemory> memory_of(const std::vector<std::unique_ptr<LayerPlan>>& plans);
-  struct BoundMemory;
-  void bind_step(NodeId id, ParameterArena& arena, const BoundMemory& bound);
+  void bind_backward(NodeId id, ParameterArena& arena, Step& step) const;
   void derive_lengths(std::span<const std::int32_t> lengths);
   void draw_streams(const PassKey& key);
   void run_forward();

@@ -112,37 +112,43 @@ struct PlanContext {
   kernels::ElementType type = kernels::ElementType::kFloat32;  ///< of activations and their gradients
 };
 
-/// The description of a layer; immutable. Shapes given to it include the batch as the first axis.
-class Layer {
- public:
-  virtual ~Layer() = default;
+using Shapes = std::span<const Shape>;
 
-  /// Returns the kind for summaries: "convolution 3x3/2".
-  virtual std::string kind() const = 0;
-  virtual LayerTraits traits() const = 0;
+/// The description of a layer. Shapes given to its functions include the batch as the first axis.
+struct Layer {
+  std::string kind;  ///< for summaries: "convolution 3x3/2"
+  LayerTraits traits = {};
   /// Returns the shape of the output. @throws ShapeError if the inputs do not fit the layer.
-  virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
-  virtual std::vector<ParameterSpec> parameters(std::span<const Shape> /*inputs*/) const { return {}; }
-  virtual std::vector<StatisticsSpec> statistics(std::span<const Shape> /*inputs*/) const { return {}; }
-  virtual std::vector<StateSpec> states(std::span<const Shape> /*inputs*/) const { return {}; }
+  std::function<Shape(Shapes inputs)> output_shape = {};
+  std::function<std::vector<ParameterSpec>(Shapes inputs)> parameters = [](Shapes) -> std::vector<ParameterSpec> {
+    return {};
+  };
+  std::function<std::vector<StatisticsSpec>(Shapes inputs)> statistics = [](Shapes) -> std::vector<StatisticsSpec> {
+    return {};
+  };
+  std::vector<StateSpec> states = {};
   /// Returns the valid time steps of a sample's output if `steps` of its input are valid. Time is the axis after the
   /// batch.
-  virtual std::int64_t output_steps(std::int64_t steps) const { return steps; }
+  std::function<std::int64_t(std::int64_t steps)> output_steps = [](std::int64_t steps) { return steps; };
   /// Returns the floating-point operations of a forward pass's matrix products, 2 per multiply-add. Products with
   /// padding count, as in published numbers. 0 for layers without such products.
-  virtual double forward_flops(std::span<const Shape> /*inputs*/) const { return 0; }
-  /// Makes a plan; null for a view.
-  virtual std::unique_ptr<LayerPlan> plan(const PlanContext& context) const = 0;
+  std::function<double(Shapes inputs)> forward_flops = [](Shapes) { return 0.0; };
+  /// Makes a plan. Views have none.
+  std::function<std::unique_ptr<LayerPlan>(const PlanContext& context)> plan = {};
 };
 
+inline std::size_t extent(const Shape& shape, std::size_t axis) {
+  return static_cast<std::size_t>(shape[axis]);
+}
+
 /// The first of `count` inputs, of any rank. @throws ShapeError naming the layer if there are more or fewer.
-inline const Shape& first_input(std::string_view layer, std::span<const Shape> inputs, std::size_t count) {
+inline const Shape& first_input(std::string_view layer, Shapes inputs, std::size_t count) {
   if (inputs.size() != count) throw ShapeError(fmt::format("{} takes {} inputs, not {}", layer, count, inputs.size()));
   return inputs[0];
 }
 
 /// The only input. @throws ShapeError likewise, or if it does not have `rank` axes.
-inline const Shape& single_input(std::string_view layer, std::span<const Shape> inputs, std::size_t rank) {
+inline const Shape& single_input(std::string_view layer, Shapes inputs, std::size_t rank) {
   const Shape& input = first_input(layer, inputs, 1);
   if (input.rank() != rank)
     throw ShapeError(fmt::format("{} takes an input of {} axes ({}), not of shape {}", layer, rank,

@@ -34,7 +34,7 @@ struct LinearSettings {
 };
 /// Linear layer: [batch, inputs] to [batch, outputs], or [batch, steps, inputs] to [batch, steps, outputs]. Parameters
 /// weight [outputs, inputs], bias [outputs].
-std::unique_ptr<Layer> linear(const LinearSettings& settings);
+Layer linear(const LinearSettings& settings);
 
 struct EmbeddingSettings {
   std::int64_t tokens = 1;  ///< valid tokens are 0 to tokens - 1
@@ -44,7 +44,7 @@ struct EmbeddingSettings {
 };
 /// Embedding: [batch, steps] tokens to [batch, steps, width]. Parameter weight [tokens, width]. A later linear layer
 /// that is tied to it shares the weight if it has `width` inputs and `tokens` outputs.
-std::unique_ptr<Layer> embedding(const EmbeddingSettings& settings);
+Layer embedding(const EmbeddingSettings& settings);
 
 /// The way in which the two directions of a recurrent layer make one output.
 enum class DirectionJoin {
@@ -64,7 +64,7 @@ struct RecurrentSettings {
 /// Parameters of each direction: weight_ih [gates * hidden, inputs], weight_hh [gates * hidden, hidden], bias_ih and
 /// bias_hh [gates * hidden]; those of the other direction have the suffix _reverse. @throws ConfigError if
 /// bidirectional and carries_state.
-std::unique_ptr<Layer> recurrent(const RecurrentSettings& settings);
+Layer recurrent(const RecurrentSettings& settings);
 
 struct ConvolutionSettings {
   std::int64_t outputs = 1;  ///< channels
@@ -79,7 +79,7 @@ ConvolutionSettings square_convolution(std::int64_t outputs, std::int64_t kernel
                                        std::int64_t padding);
 /// Convolution: [batch, height, width, channels] to [batch, height', width', outputs]. Parameters weight [kernel
 /// height, kernel width, channels / groups, outputs] (HWIO), bias [outputs].
-std::unique_ptr<Layer> convolution(const ConvolutionSettings& settings);
+Layer convolution(const ConvolutionSettings& settings);
 
 struct BatchNormSettings {
   bool relu = false;      ///< applies max(0, .) in the same pass
@@ -89,40 +89,40 @@ struct BatchNormSettings {
 };
 /// Normalizes every channel (last axis). Parameters weight (the scale, starts at 1), bias; statistics: running mean,
 /// running variance (unbiased).
-std::unique_ptr<Layer> batch_norm(const BatchNormSettings& settings);
+Layer batch_norm(const BatchNormSettings& settings);
 
 /// Normalizes the last axis of every sample and step. Parameters weight (the scale, starts at 1), bias.
-std::unique_ptr<Layer> layer_norm();
+Layer layer_norm();
 
 /// Attention: [batch, steps, 3 * width], the queries, keys and values one after the other, to [batch, steps, width]. It
 /// uses no step behind a sample's length (the output there is zero), nor later ones if `causal`.
-std::unique_ptr<Layer> attention(std::int64_t heads, bool causal);
+Layer attention(std::int64_t heads, bool causal);
 
 /// Position embedding: [batch, steps, width] with steps <= max_steps; adds a learned vector to each step. Parameter
 /// weight [max_steps, width].
-std::unique_ptr<Layer> position_embedding(std::int64_t max_steps);
+Layer position_embedding(std::int64_t max_steps);
 
 /// Transposition: [batch, a, b] to [batch, b, a].
-std::unique_ptr<Layer> swap_axes();
+Layer swap_axes();
 
 /// Elementwise activation.
-std::unique_ptr<Layer> activation(kernels::Activation activation);
+Layer activation(kernels::Activation activation);
 
 /// Sum of two inputs of one shape, cut at 0 if `relu`.
-std::unique_ptr<Layer> residual_add(bool relu);
+Layer residual_add(bool relu);
 
 /// Pooling of images; `window` applies to both axes. Padding does not count in averages.
-std::unique_ptr<Layer> max_pooling(const kernels::Window& window);
-std::unique_ptr<Layer> average_pooling(const kernels::Window& window);
+Layer max_pooling(const kernels::Window& window);
+Layer average_pooling(const kernels::Window& window);
 /// Mean of every channel: [batch, height, width, channels] to [batch, 1, 1, channels].
-std::unique_ptr<Layer> global_average_pooling();
+Layer global_average_pooling();
 
 /// Concatenation of the channels of any number of images of one size: [batch, height, width, c0], [batch, height,
 /// width, c1], ... to [batch, height, width, c0 + c1 + ...].
-std::unique_ptr<Layer> concatenate();
+Layer concatenate();
 
 /// Factors for whole channels: [batch, height, width, channels] times [batch, channels].
-std::unique_ptr<Layer> scale_channels();
+Layer scale_channels();
 
 /// The numbers of local response normalization (kernels/nn/channels.h); the defaults are those of Krizhevsky et
 /// al., NIPS 2012, section 3.3.
@@ -134,35 +134,35 @@ struct LocalResponseSettings {
 };
 /// Divides every channel of [batch, height, width, channels] by a power of the squares of its neighbours. @throws
 /// ConfigError if the size is even.
-std::unique_ptr<Layer> local_response(const LocalResponseSettings& settings);
+Layer local_response(const LocalResponseSettings& settings);
 
 // The next layers are views: the same values under another shape.
 
 /// Flattens [batch, ...] to [batch, product]: images in NHWC order (channels fastest).
-std::unique_ptr<Layer> flatten();
+Layer flatten();
 /// Adds an axis: [batch, steps, features] to [batch, steps, features, 1], an image whose height is time.
-std::unique_ptr<Layer> add_channel();
+Layer add_channel();
 /// Merges two axes: [batch, steps, features, channels] to [batch, steps, features * channels].
-std::unique_ptr<Layer> merge_channels();
+Layer merge_channels();
 /// Turns pixels into steps: [batch, height, width, channels] to [batch, height * width, channels].
-std::unique_ptr<Layer> merge_pixels();
+Layer merge_pixels();
 /// Turns steps into pixels: [batch, steps, channels] to [batch, steps, 1, channels], an image one pixel wide.
-std::unique_ptr<Layer> steps_to_pixels();
+Layer steps_to_pixels();
 
 /// Sets the steps of [batch, steps, ...] behind the samples' lengths to zero.
-std::unique_ptr<Layer> mask_steps();
+Layer mask_steps();
 
 /// Lookahead convolution of [batch, steps, features]: output t is the sum over j in [0, context] of weight_j * input t
 /// + j, feature by feature. The input behind the samples' lengths must be zeros, as recurrent layers leave it.
 /// Parameter weight [context + 1, features].
 /// Source: Wang et al., "Lookahead convolution layer for unidirectional recurrent neural networks", 2016.
-std::unique_ptr<Layer> lookahead(std::int64_t context);
+Layer lookahead(std::int64_t context);
 
 /// Dropout: zeroes a share `rate` in [0, 1) of the elements in training. Draws are keyed by (seed, step, rank, layer).
-std::unique_ptr<Layer> dropout(double rate);
+Layer dropout(double rate);
 
 /// The parameter-free residual shortcut: takes every `stride`-th pixel and pads with new channels of zeros on both
 /// sides.
-std::unique_ptr<Layer> padded_shortcut(std::int64_t output_channels, std::int64_t stride);
+Layer padded_shortcut(std::int64_t output_channels, std::int64_t stride);
 
 }  // namespace dragonn::layers

@@ -5,23 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 
 #include "core/shape.h"
 #include "core/targets.h"
 #include "core/view.h"
+#include "kernels/nn/losses.h"
 #include "kernels/typed_view.h"
 
 namespace dragonn::layers {
 
-/// The sums over the samples of one batch, or over its labelled time steps if every step has a target.
-struct LossResult {
-  double loss_sum = 0;      ///< sum of the samples' (steps') losses
-  std::size_t correct = 0;  ///< those whose largest logit is a label's; 0 if targets are not aligned with outputs
-  std::size_t count = 0;    ///< samples, or steps that are not ignored
-};
+using LossResult = kernels::LossSums;
 
 /// The arguments of one evaluation of a loss. Outputs and gradient are of one type of element; sums are double.
 struct LossPass {
@@ -32,32 +27,28 @@ struct LossPass {
   kernels::TypedView<float> gradient;     ///< gradient of loss_sum / count, [outputs], overwritten; empty if not wanted
 };
 
-/// A loss for one shape of the output. Its memory grows with the first batches.
-/// Evaluates the loss. @throws DataError for a label out of range, naming sample and label; ShapeError if sizes do
-/// not fit.
+/// A loss for one shape of the output. Its memory grows with the first batches. @throws DataError for a label out of
+/// range, naming sample and label; ShapeError if sizes do not fit.
 using LossPlan = std::function<LossResult(const LossPass&)>;
 
-/// The description of a loss; immutable.
-class Loss {
- public:
-  virtual ~Loss() = default;
-  virtual std::string kind() const = 0;  ///< "softmax cross-entropy", for messages
-  virtual TargetKind targets() const = 0;
-  /// Checks a shape. @param output with the batch. @throws ShapeError if the loss takes no such output.
-  virtual void check(const Shape& output) const = 0;
-  virtual LossPlan plan(const Device& device, const Shape& output) const = 0;
+/// The description of a loss.
+struct Loss {
+  std::string name;  ///< for messages: "the CTC loss"
+  TargetKind targets = TargetKind::kClass;
+  std::size_t rank = 2;  ///< axes of the output: [batch, classes], or with 3 [batch, steps, classes]
+  std::function<LossPlan(const Device& device, const Shape& output)> plan;
 };
 
 /// Loss of [batch, classes] with one class per sample. Has label smoothing.
-std::unique_ptr<Loss> softmax_cross_entropy_loss();
+Loss softmax_cross_entropy_loss();
 /// Loss of [batch, classes] with a set of classes per sample, ascending: the cross-entropy of each class's sigmoid,
 /// summed over the classes. `correct` counts samples whose largest logit is one of theirs.
-std::unique_ptr<Loss> multi_label_loss();
+Loss multi_label_loss();
 /// Loss of [batch, steps, classes] with a sequence of classes 1 and up per sample; class 0 is the blank. See
 /// kernels/nn/losses.h.
-std::unique_ptr<Loss> ctc_loss();
+Loss ctc_loss();
 /// Loss of [batch, steps, classes] with one class per step. The mean is over the steps of the batch that are not
-/// ignored.
-std::unique_ptr<Loss> sequence_cross_entropy_loss();
+/// ignored. Has label smoothing.
+Loss sequence_cross_entropy_loss();
 
 }  // namespace dragonn::layers

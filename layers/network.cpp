@@ -50,11 +50,6 @@ struct Network::Impl {
     graphs.push_back(std::move(graph_layers));
   }
 
-  std::size_t statistics_size() const {
-    std::size_t size = 0;
-    for (const StatisticsSpec& spec : graph().statistics()) size += spec.size;
-    return size;
-  }
   std::size_t state_size() const {
     std::size_t size = 0;
     for (const StateSpec& spec : graph().states()) size += spec.size;
@@ -133,7 +128,11 @@ PreparedPlan& Network::Impl::plan_for(const NetworkBatch& batch, Mode mode) {
 
 Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device)
     : impl_(std::make_unique<Impl>(std::move(layers), label_smoothing, device)) {
-  impl_->graph().loss().check(impl_->graph().nodes().back().output);
+  const Loss& loss = impl_->graph().loss();
+  const Shape& output = impl_->graph().nodes().back().output;
+  if (output.rank() != loss.rank)
+    throw ShapeError(fmt::format("a network with {} must end in [batch, {}classes], not {}", loss.name,
+                                 loss.rank == 3 ? "steps, " : "", output.to_string()));
   for (const ParameterSpec& spec : impl_->graph().parameters()) impl_->arena.declare(spec.name, spec.shape, spec.role);
   impl_->arena.lay_out();
 }
@@ -152,7 +151,7 @@ int Network::classes() const {
 }
 
 TargetKind Network::target_kind() const {
-  return impl_->graph().loss().targets();
+  return impl_->graph().loss().targets;
 }
 
 std::vector<LayerSummary> Network::summary() const {
@@ -163,7 +162,7 @@ std::vector<LayerSummary> Network::summary() const {
   for (NodeId id = 1; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
     LayerSummary layer{.name = node.name,
-                       .kind = node.layer->kind(),
+                       .kind = node.layer->kind,
                        .output = node.output,
                        .forward_flops = node.layer->forward_flops(node.input_shapes),
                        .backward_flops = backward_flops[id]};
@@ -274,20 +273,19 @@ void Network::set_state(Mode mode, std::size_t batch, View<const float> state) {
 void Network::resize(View<const float> mean_statistics) {
   const std::vector<StatisticsSpec>& statistics = impl_->graph().statistics();
   const std::vector<StateSpec>& states = impl_->graph().states();
+  const auto refuses = [](const auto& specs, const std::vector<std::size_t>& own,
+                          std::initializer_list<OnResize> taken) {
+    return std::ranges::any_of(
+        own, [&](std::size_t index) { return std::ranges::find(taken, specs[index].on_resize) == taken.end(); });
+  };
   for (const Node& node : impl_->graph().nodes()) {
-    const bool fits = std::ranges::none_of(node.statistics,
-                                           [&](std::size_t index) {
-                                             const OnResize rule = statistics[index].on_resize;
-                                             return rule != OnResize::kReshard && rule != OnResize::kRestart;
-                                           }) &&
-                      std::ranges::all_of(node.states, [&](std::size_t index) {
-                        return states[index].on_resize == OnResize::kRestart;
-                      });
-    if (fits) continue;
+    if (!refuses(statistics, node.statistics, {OnResize::kReshard, OnResize::kRestart}) &&
+        !refuses(states, node.states, {OnResize::kRestart}))
+      continue;
     throw ConfigError(fmt::format(
         "layer '{}' ({}) has state, and no rule for what becomes of it on another number of workers: resume with as "
         "many workers as before",
-        node.name, node.layer->kind()));
+        node.name, node.layer->kind));
   }
   std::size_t offset = 0;
   for (const StatisticsSpec& spec : statistics) {

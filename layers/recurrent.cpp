@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "kernels/nn/sequence_rows.h"
-#include "layers/layer.h"
 #include "layers/layers.h"
 
 namespace dragonn::layers {
@@ -102,67 +101,43 @@ class RecurrentLayerPlan final : public LayerPlan {
   std::array<std::unique_ptr<kernels::RecurrentPlan>, 2> plans_;
 };
 
-class Recurrent final : public Layer {
- public:
-  explicit Recurrent(const RecurrentSettings& settings) : settings_(settings) {
-    if (settings.bidirectional && settings.carries_state)
-      throw ConfigError(
-          "a bidirectional recurrent layer cannot carry state: its backward direction would need future steps");
-  }
+}  // namespace
 
-  std::string kind() const override {
-    return std::string(settings_.bidirectional ? "bidirectional " : "") +
-           (settings_.cell == kernels::Cell::kLstm ? "LSTM" : "GRU");
-  }
-  LayerTraits traits() const override { return {.takes_bf16 = true}; }
-
-  Shape output_shape(std::span<const Shape> inputs) const override {
-    const Shape& input = single_input(kind(), inputs, 3);
-    const bool wide = settings_.bidirectional && settings_.join == DirectionJoin::kConcatenate;
-    return {input[0], input[1], settings_.hidden * (wide ? 2 : 1)};
-  }
-
-  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override {
-    const std::int64_t rows = kernels::gates_of(settings_.cell) * settings_.hidden;
-    const Initializer initializer = settings_.initial_bound > 0 ? Initializer::uniform(settings_.initial_bound)
-                                                                : Initializer::fan_in_uniform(settings_.hidden);
+Layer recurrent(const RecurrentSettings& settings) {
+  if (settings.bidirectional && settings.carries_state)
+    throw ConfigError(
+        "a bidirectional recurrent layer cannot carry state: its backward direction would need future steps");
+  const bool lstm = settings.cell == kernels::Cell::kLstm;
+  const std::string kind = std::string(settings.bidirectional ? "bidirectional " : "") + (lstm ? "LSTM" : "GRU");
+  const std::int64_t hidden = settings.hidden, rows = kernels::gates_of(settings.cell) * hidden;
+  Layer layer{.kind = kind, .traits = {.takes_bf16 = true}};
+  layer.output_shape = [=](Shapes inputs) -> Shape {
+    const Shape& input = single_input(kind, inputs, 3);
+    const bool wide = settings.bidirectional && settings.join == DirectionJoin::kConcatenate;
+    return {input[0], input[1], hidden * (wide ? 2 : 1)};
+  };
+  layer.parameters = [=](Shapes inputs) {
+    const Initializer initializer =
+        settings.initial_bound > 0 ? Initializer::uniform(settings.initial_bound) : Initializer::fan_in_uniform(hidden);
     std::vector<ParameterSpec> specs;
     for (const std::string suffix : {"", "_reverse"}) {
       specs.push_back({"weight_ih" + suffix, {rows, inputs[0][2]}, ParameterRole::kWeight, initializer, true});
-      specs.push_back({"weight_hh" + suffix, {rows, settings_.hidden}, ParameterRole::kWeight, initializer});
+      specs.push_back({"weight_hh" + suffix, {rows, hidden}, ParameterRole::kWeight, initializer});
       specs.push_back({"bias_ih" + suffix, {rows}, ParameterRole::kBias, initializer});
       specs.push_back({"bias_hh" + suffix, {rows}, ParameterRole::kBias, initializer});
-      if (!settings_.bidirectional) break;
+      if (!settings.bidirectional) break;
     }
     return specs;
-  }
-
-  std::vector<StateSpec> states(std::span<const Shape>) const override {
-    if (!settings_.carries_state) return {};
-    const auto hidden = static_cast<std::size_t>(settings_.hidden);
-    return std::vector<StateSpec>(settings_.cell == kernels::Cell::kLstm ? 2 : 1,
-                                  StateSpec{hidden, OnResize::kRestart});
-  }
-
-  double forward_flops(std::span<const Shape> inputs) const override {
+  };
+  if (settings.carries_state)
+    layer.states.assign(lstm ? 2 : 1, StateSpec{static_cast<std::size_t>(hidden), OnResize::kRestart});
+  layer.forward_flops = [=](Shapes inputs) {
     const Shape& input = inputs[0];
-    const std::int64_t weights = kernels::gates_of(settings_.cell) * settings_.hidden * (input[2] + settings_.hidden);
-    return 2.0 * static_cast<double>(input[0] * input[1]) * static_cast<double>(weights) *
-           (settings_.bidirectional ? 2 : 1);
-  }
-
-  std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
-    return std::make_unique<RecurrentLayerPlan>(settings_, context);
-  }
-
- private:
-  RecurrentSettings settings_;
-};
-
-}  // namespace
-
-std::unique_ptr<Layer> recurrent(const RecurrentSettings& settings) {
-  return std::make_unique<Recurrent>(settings);
+    return 2.0 * static_cast<double>(input[0] * input[1]) * static_cast<double>(rows * (input[2] + hidden)) *
+           (settings.bidirectional ? 2 : 1);
+  };
+  layer.plan = [=](const PlanContext& context) { return std::make_unique<RecurrentLayerPlan>(settings, context); };
+  return layer;
 }
 
 }  // namespace dragonn::layers

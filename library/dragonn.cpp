@@ -25,7 +25,6 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/program.h"
-#include "library/connect.h"
 #include "library/exchange.h"
 #include "library/rank_thread.h"
 #include "trainer/config/exchange_config.h"
@@ -179,12 +178,11 @@ std::unique_ptr<dragonn_exchange_handle> make_handle(const dragonn_options& opti
   handle->tensors = std::move(tensors);
   const std::uint64_t steps = options.steps_per_epoch;
   handle->steps_per_epoch = steps > 0 ? steps : std::numeric_limits<std::uint64_t>::max();
-  const library::Connection connection =
-      library::choose_connection(handle->spec.comm, options.rendezvous == nullptr ? "" : options.rendezvous);
   dragonn_exchange_handle* const address = handle.get();
   handle->thread = std::make_unique<library::RankThread>(
-      connection.connect, [address](dragonn::comm::Communicator& communicator) { set_up(*address, communicator); },
-      [address] { address->exchange.reset(); }, connection.seconds);
+      library::choose_connection(handle->spec.comm, options.rendezvous == nullptr ? "" : options.rendezvous),
+      [address](dragonn::comm::Communicator& communicator) { set_up(*address, communicator); },
+      [address] { address->exchange.reset(); });
   return handle;
 }
 
@@ -218,6 +216,15 @@ class HandleUse {
  private:
   dragonn_exchange_handle* handle_;
 };
+
+/// Runs the body of a function that one thread at a time may call with a handle.
+template <class Body>
+dragonn_status guarded(dragonn_exchange_handle* handle, const Body& body) noexcept {
+  return guarded([&] {
+    const HandleUse use(handle);
+    body();
+  });
+}
 
 void run_exchange(dragonn_exchange_handle& handle, std::span<float* const> gradients) {
   handle.saved.clear();
@@ -292,8 +299,7 @@ dragonn_status dragonn_get_tensor_info(const dragonn_exchange_handle* handle, ui
 }
 
 dragonn_status dragonn_set_learning_rate(dragonn_exchange_handle* handle, double learning_rate) {
-  return guarded([&] {
-    const HandleUse use(handle);
+  return guarded(handle, [&] {
     require(learning_rate >= 0 && learning_rate <= std::numeric_limits<double>::max(),
             "the learning rate is {}: expected a number of at least 0", learning_rate);
     handle->thread->run([&] { handle->exchange->set_learning_rate(learning_rate); });
@@ -301,8 +307,7 @@ dragonn_status dragonn_set_learning_rate(dragonn_exchange_handle* handle, double
 }
 
 dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, float* gradient, uint64_t elements) {
-  return guarded([&] {
-    const HandleUse use(handle);
+  return guarded(handle, [&] {
     require(gradient != nullptr, "the gradient is a null pointer");
     require(elements == handle->elements, "the gradient has {} elements: expected {}, those of all {} tensors",
             elements, handle->elements, handle->tensors.size());
@@ -317,8 +322,7 @@ dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, float* gradient
 
 dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* const* gradients,
                                         uint64_t tensor_count) {
-  return guarded([&] {
-    const HandleUse use(handle);
+  return guarded(handle, [&] {
     require(gradients != nullptr, "the list of gradients is a null pointer");
     require(tensor_count == handle->tensors.size(), "there are {} gradients: expected {}, one for each tensor",
             tensor_count, handle->tensors.size());
@@ -330,8 +334,7 @@ dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* 
 }
 
 dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_statistics* statistics, size_t size) {
-  return guarded([&] {
-    const HandleUse use(handle);
+  return guarded(handle, [&] {
     require(statistics != nullptr, "the place for the statistics is a null pointer");
     require_size<dragonn_statistics>(size, "dragonn_statistics");
     handle->thread->run([&] {
@@ -342,8 +345,7 @@ dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_s
 }
 
 dragonn_status dragonn_state_size(dragonn_exchange_handle* handle, uint64_t* bytes) {
-  return guarded([&] {
-    const HandleUse use(handle);
+  return guarded(handle, [&] {
     require(bytes != nullptr, "the place for the state's size is a null pointer");
     handle->thread->run([&] { handle->saved = handle->exchange->save(); });
     *bytes = handle->saved.size();
@@ -351,8 +353,7 @@ dragonn_status dragonn_state_size(dragonn_exchange_handle* handle, uint64_t* byt
 }
 
 dragonn_status dragonn_state_save(dragonn_exchange_handle* handle, void* state, uint64_t size) {
-  return guarded([&] {
-    const HandleUse use(handle);
+  return guarded(handle, [&] {
     require(state != nullptr, "the place for the state is a null pointer");
     if (handle->saved.empty()) handle->thread->run([&] { handle->saved = handle->exchange->save(); });
     require(size == handle->saved.size(), "the place for the state has {} bytes: expected {} (dragonn_state_size)",
@@ -363,8 +364,7 @@ dragonn_status dragonn_state_save(dragonn_exchange_handle* handle, void* state, 
 }
 
 dragonn_status dragonn_state_load(dragonn_exchange_handle* handle, const void* state, uint64_t size) {
-  return guarded([&] {
-    const HandleUse use(handle);
+  return guarded(handle, [&] {
     require(state != nullptr, "the state is a null pointer");
     handle->saved.clear();
     const std::span<const std::byte> bytes(static_cast<const std::byte*>(state), size);
@@ -374,8 +374,7 @@ dragonn_status dragonn_state_load(dragonn_exchange_handle* handle, const void* s
 
 dragonn_status dragonn_state_load_all(dragonn_exchange_handle* handle, const void* const* states, const uint64_t* sizes,
                                       uint64_t state_count) {
-  return guarded([&] {
-    const HandleUse use(handle);
+  return guarded(handle, [&] {
     require(states != nullptr && sizes != nullptr, "the list of states, or of their sizes, is a null pointer");
     require(state_count > 0 && state_count <= std::numeric_limits<int>::max(),
             "there are {} states: expected at least 1", state_count);

@@ -10,13 +10,12 @@
 #include <fmt/ranges.h>
 
 #include "comm/agreement.h"
-#include "core/archive.h"
 #include "core/hash.h"
 #include "exchange/resize.h"
 #include "exchange/step_agreement.h"
 #include "optim/clip.h"
+#include "trainer/config/config_keys.h"
 #include "trainer/config/exchange_config.h"
-#include "trainer/config/resolve.h"
 
 namespace dragonn::library {
 namespace {
@@ -40,17 +39,6 @@ std::uint64_t hash_of(const std::vector<Tensor>& tensors) {
   std::string text;
   for (const Tensor& tensor : tensors) text += fmt::format("{} {}\n", tensor.name, tensor.shape.to_string());
   return hash_bytes(std::as_bytes(std::span(text)));
-}
-
-comm::Traffic total(const comm::PhaseTraffic& phases) {
-  comm::Traffic sum;
-  for (const comm::Traffic& phase : phases) sum += phase;
-  return sum;
-}
-
-/// Returns the config that a state was saved with.
-trainer::Config saved_config(const Archive& state) {
-  return trainer::resolve_config(trainer::read_toml(state.get_text(kConfig), kStateName), {}, /*complete=*/false);
 }
 
 }  // namespace
@@ -133,7 +121,8 @@ void Exchange::average(std::span<float* const> gradients) {
   for_each(gradients, [](auto to, auto from) { std::ranges::copy(from, to.begin()); });
   ++step_;
 
-  const comm::Traffic traffic = total(communicator_.traffic().by_phase() - before);
+  comm::Traffic traffic;
+  for (const comm::Traffic& phase : communicator_.traffic().by_phase() - before) traffic += phase;
   const exchange::ExchangeCounts& counts = exchange_->counts();
   const auto seconds = [&](StepPart part) { return timers_.seconds(part); };
   last_ = {.exchanges = step_,
@@ -216,7 +205,9 @@ Archive Exchange::read_state(std::span<const std::byte> state, int rank, int siz
   if (saved_rank != static_cast<std::uint64_t>(rank) || saved_size != static_cast<std::uint64_t>(size)) {
     throw DataError(fmt::format("it is of rank {} of {}: expected rank {} of {}", saved_rank, saved_size, rank, size));
   }
-  const std::vector<std::string> changes = trainer::config_changes(saved_config(archive), spec_);
+  const trainer::Config config =
+      trainer::resolve_config(trainer::read_toml(archive.get_text(kConfig), kStateName), {}, /*complete=*/false);
+  const std::vector<std::string> changes = trainer::config_changes(config, spec_);
   if (!changes.empty()) throw DataError(fmt::format("it is of another config: {}", fmt::join(changes, ", ")));
   if (archive.get<std::uint64_t>(kTensors) != tensors_hash_) {
     throw DataError("it is of another list of tensors: expected the same names and shapes");
@@ -256,7 +247,9 @@ void Exchange::load_all(std::span<const std::span<const std::byte>> states) {
   if (saved == size) return load(states[static_cast<std::size_t>(rank)]);
   continue_with(states.front(), 0, saved, [&](exchange::GradientExchange& exchange, const Archive& first) {
     for (const auto& [from, what] : exchange::ranks_to_take(rank, size, saved)) {
-      const Archive state = read_state(states[static_cast<std::size_t>(from)], from, saved);
+      std::optional<Archive> other;
+      if (from != 0) other = read_state(states[static_cast<std::size_t>(from)], from, saved);
+      const Archive& state = other ? *other : first;
       if (state.get<std::uint64_t>(kExchanges) != first.get<std::uint64_t>(kExchanges)) {
         throw DataError(fmt::format("those of ranks 0 and {} are from after different exchanges", from));
       }

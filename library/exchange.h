@@ -70,11 +70,10 @@ class Exchange {
   /// Writes the mean of a bucket where its gradient was.
   void write_mean(const exchange::BucketSum& sum);
   void check_finite(std::span<float* const> gradients);
-  /// Reads a state, and checks that it is of this rank of `size` of the same run. @throws DataError; ConfigError if its
-  /// config is none.
+  /// Reads a state, and checks that it is of this rank of `size` of the same run. @throws DataError, ConfigError.
   Archive read_state(std::span<const std::byte> state, int rank, int size) const;
-  /// Makes an exchange with the residuals and the method's numbers that `fill` gives it, and continues with it. The
-  /// first state says after how many exchanges. Changes nothing if any of this fails. @throws DataError.
+  /// Continues with an exchange that `fill` fills, from where the first state says. Changes nothing if any of this
+  /// fails. @throws DataError.
   template <class Fill>
   void continue_with(std::span<const std::byte> first, int rank, int size, const Fill& fill);
   /// Calls `copy(address in the caller's memory, place in the arena's order)` for each tensor.

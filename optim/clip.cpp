@@ -11,12 +11,12 @@
 #include "kernels/gradient/magnitude.h"
 
 namespace dragonn::optim {
-namespace {
 
-/// Sums squares into independent partial sums, which the compiler turns into vectors and which are added in a fixed
-/// order.
-double sum_of_squares(std::span<const float> values) {
+double squared_norm(View<const float> gradient) {
+  if (!gradient.device().is_cpu()) return kernels::magnitude_moments(gradient).sum_squares;
+  // Independent partial sums, which the compiler turns into vectors and which are added in a fixed order.
   constexpr std::size_t kLanes = 16;
+  const std::span<const float> values = gradient.host();
   std::array<double, kLanes> sums{};
   const std::size_t whole = values.size() / kLanes * kLanes;
   for (std::size_t i = 0; i < whole; i += kLanes) {
@@ -29,17 +29,6 @@ double sum_of_squares(std::span<const float> values) {
   for (const double sum : sums) total += sum;
   for (const float value : values.subspan(whole)) total += static_cast<double>(value) * value;
   return total;
-}
-
-}  // namespace
-
-double squared_norm(View<const float> gradient) {
-  if (!gradient.device().is_cpu()) return kernels::magnitude_moments(gradient).sum_squares;
-  return sum_of_squares(gradient.host());
-}
-
-double squared_norm(const SparseVector& gradient) {
-  return squared_norm(gradient.values.view());
 }
 
 float clip_scale(double norm, double limit) {

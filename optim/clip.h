@@ -2,15 +2,12 @@
 /// Gradient clipping by the Euclidean norm: of one rank's gradient, or of the exchanged one.
 #pragma once
 
-#include "core/sparse_vector.h"
 #include "core/view.h"
 
 namespace dragonn::optim {
 
 /// Returns the sum of the squares, in double. The order depends on nothing but the size and the type of device. O(n).
 double squared_norm(View<const float> gradient);
-/// Returns the sum of the squares over the entries of a sparse gradient.
-double squared_norm(const SparseVector& gradient);
 
 /// Returns the factor that scales a gradient of norm `norm` down to `limit`: min(1, limit / (norm + 1e-6)).
 /// It is 1 for a norm that is not finite: the finite check of the exchange must see such a gradient as it is.

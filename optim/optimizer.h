@@ -13,6 +13,7 @@
 #include "core/parameter.h"
 #include "core/registry.h"
 #include "core/sparse_vector.h"
+#include "kernels/gradient/optimizer_update.h"
 
 namespace dragonn::optim {
 
@@ -35,11 +36,17 @@ class Optimizer {
 
   /// Begins a step; `step` counts from 0.
   virtual void begin_step(double learning_rate, std::uint64_t step) = 0;
-  /// Updates a slice: x <- x - Opt(scale * gradient). `gradient` is [slice.size].
-  virtual void update(const Slice& slice, View<const float> gradient, float scale) = 0;
-  /// Updates a slice by a gradient that is zero except at the entries. Touches only those if the algebra allows
-  /// (needs_dense() is false); otherwise sweeps the slice.
-  virtual void update(const Slice& slice, const SparseVector& gradient, float scale) = 0;
+  /// Updates a slice: x <- x - Opt(scale * gradient). The gradient is [slice.size], or zero except at its entries; then
+  /// only those are touched if the algebra allows (needs_dense() is false).
+  virtual void update(const Slice& slice, const kernels::GradientView& gradient, float scale) = 0;
+  void update(const Slice& slice, View<const float> gradient, float scale) {
+    DRAGONN_CHECK(gradient.size() == slice.size, "a gradient of {} elements for a slice of {}", gradient.size(),
+                  slice.size);
+    update(slice, kernels::GradientView(gradient), scale);
+  }
+  void update(const Slice& slice, const SparseVector& gradient, float scale) {
+    update(slice, kernels::GradientView(gradient, slice.size), scale);
+  }
   /// Returns whether coordinates with a zero gradient move on this slice.
   virtual bool needs_dense(const Slice& slice) const = 0;
 

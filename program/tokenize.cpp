@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "data/text/tokenize.h"
+#include "program/tokenize.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +18,7 @@
 #include "core/progress.h"
 #include "core/units_text.h"
 #include "data/text/byte_pairs.h"
-#include "program/subcommand.h"
+#include "data/text/tokenize.h"
 
 namespace dragonn::program {
 namespace {
@@ -36,9 +36,9 @@ auto with_progress(const std::string& name, Work work) {
   });
 }
 
-class Tokenize final : public Subcommand {
+class Tokenize {
  public:
-  void declare_options(CLI::App& command) override {
+  explicit Tokenize(CLI::App& command) {
     command.add_option("TEXT", job_.texts, "Text files; each ends with a token of its own")->required();
     command.add_option("--output", job_.output, "Folder for the shards")->required()->type_name("DIR");
     auto* const choice = command.add_option_group("vocabulary", "One of");
@@ -64,7 +64,7 @@ class Tokenize final : public Subcommand {
         ->type_name("N");
   }
 
-  int run() override {
+  int run() {
     job_.invalid = choice_of<data::InvalidUtf8>("rule for bytes that are not UTF-8", invalid_);
     job_.threads = threads_ > 0 ? threads_ : std::max(1u, std::thread::hardware_concurrency());
     const std::unique_ptr<data::Tokenizer> tokenizer = vocabulary();
@@ -100,11 +100,10 @@ class Tokenize final : public Subcommand {
   std::string invalid_ = "error";
 };
 
-const Registration<SubcommandEntry> registration{
-    {{"tokenize", "Turn text files into shards of tokens for training"},
-     [] { return std::make_unique<Tokenize>(); },
-     {"tokenize book.txt --output tokens --train 8192 --held-out 0.1",
-      "tokenize *.txt --output tokens --tokenizer gpt2 --invalid replace"}}};
-
 }  // namespace
+
+std::function<int()> declare_tokenize(CLI::App& command) {
+  return [work = std::make_shared<Tokenize>(command)] { return work->run(); };
+}
+
 }  // namespace dragonn::program

@@ -16,9 +16,9 @@ std::optional<TimeModel> time_model(const Run& run, const RunResult& result) {
     return std::nullopt;
   }
   const Reached& reached = *result.to_target;
-  const double on_network = std::max(0.0, reached.time - *reached.time_ideal);
+  const double on_network = std::max(0.0, *reached.time - *reached.time_ideal);
   const double messages = mean_of_steps(run, &StepPoint::messages).value_or(0);  // 0 where the run does not say
-  const double travel = messages * reached.step * network->latency_us.value_or(0) / 1e6;
+  const double travel = messages * *reached.step * network->latency_us.value_or(0) / 1e6;
   const double latency = std::min(travel, on_network);
   return TimeModel{*reached.time_ideal, latency, (on_network - latency) * *network->gbps};
 }
@@ -52,8 +52,9 @@ BreakEven break_even(const TimeModel& run, const TimeModel& dense) {
 
 std::optional<BreakEven> break_even(const Comparison& comparison, const Group& group,
                                     const std::optional<TimeModel>& model) {
-  if (!comparison.dense || &group == &comparison.groups[*comparison.dense]) return std::nullopt;
-  const auto dense = time_model(comparison.groups[*comparison.dense]);
+  const Group* const dense_group = comparison.dense_group();
+  if (dense_group == nullptr || &group == dense_group) return std::nullopt;
+  const auto dense = time_model(*dense_group);
   return dense && model ? std::optional(break_even(*model, *dense)) : std::nullopt;
 }
 

@@ -2,8 +2,9 @@
 #include "report/compare.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -19,25 +20,118 @@
 namespace dragonn::report {
 namespace {
 
-const std::array<Metric, 9>& known_metrics() {
-  static const std::array<Metric, 9> metrics{{{"accuracy", "Test accuracy", true, true},
-                                              {"precision_at_1", "Precision at 1", true, true},
-                                              {"precision_at_3", "Precision at 3", true, true},
-                                              {"precision_at_5", "Precision at 5", true, true},
-                                              {"f1", "F1", true, true},
-                                              {"exact_match", "Exact match", true, true},
-                                              {"perplexity", "Test perplexity", false, false},
-                                              {"word_error_rate", "Word error rate", false, true},
-                                              {"character_error_rate", "Character error rate", false, true}}};
-  return metrics;
+/// Returns the last `parts` parts of a path.
+std::string tail(const std::filesystem::path& path, std::size_t parts) {
+  std::filesystem::path result = path.filename();
+  std::filesystem::path rest = path.parent_path();
+  for (std::size_t i = 1; i < parts && rest.has_filename(); ++i, rest = rest.parent_path()) {
+    result = rest.filename() / result;
+  }
+  return result.string();
+}
+
+std::string common_prefix(std::span<const Run> runs) {
+  std::string_view prefix = runs.front().name;
+  for (const Run& run : runs) {
+    const auto difference = std::ranges::mismatch(prefix, run.name).in1;
+    prefix = prefix.substr(0, static_cast<std::size_t>(difference - prefix.begin()));
+  }
+  return std::string(prefix);
+}
+
+/// Removes separators and the word "seed" from the end.
+std::string without_seed_suffix(std::string text) {
+  const auto strip = [&] {
+    while (!text.empty() && std::string_view("-_./= ").find(text.back()) != std::string_view::npos) text.pop_back();
+  };
+  strip();
+  for (std::string_view word : {"seed", "s"}) {
+    const std::size_t start = text.size() - std::min(text.size(), word.size());
+    if (text.ends_with(word) && start > 0 && std::string_view("-_./").find(text[start - 1]) != std::string_view::npos) {
+      text.erase(start);
+      strip();
+    }
+  }
+  return text;
+}
+
+/// Returns the first run that has a config; null without one.
+const Run* reference(std::span<const Run> runs) {
+  for (const Run& run : runs) {
+    if (!run.config.empty()) return &run;
+  }
+  return nullptr;
+}
+
+bool is_of_task(const std::string& key) {
+  return (key.starts_with("model.") || key.starts_with("data.")) && key != "data.path";
+}
+
+/// Adds as many parent folders to names as it takes if folders share a name ("a/run", "b/run").
+void name_apart(std::span<Run> runs) {
+  for (std::size_t parts = 1;; ++parts) {
+    std::map<std::string, std::vector<Run*>> by_name;
+    for (Run& run : runs) by_name[run.name].push_back(&run);
+    bool changed = false;
+    for (auto& [name, same] : by_name) {
+      if (same.size() < 2) continue;
+      for (Run* run : same) {
+        std::string longer = tail(run->path, parts + 1);
+        changed = changed || longer != run->name;
+        run->name = std::move(longer);
+      }
+    }
+    if (!changed) return;
+  }
+}
+
+/// Returns the name of a single run, or the common part of the names of a group's runs ("dgc-seed1", "dgc-seed2" ->
+/// "dgc").
+std::string group_label(std::span<const Run> runs) {
+  if (runs.size() == 1) return runs.front().name;
+  const std::string prefix = without_seed_suffix(common_prefix(runs));
+  return prefix.empty() ? runs.front().name : prefix;
+}
+
+/// Refuses runs whose model or data set differs from the first run's. A run without a config passes.
+/// @throws ConfigError naming the two runs and the difference.
+void require_one_task(std::span<const Run> runs) {
+  const Run* first = reference(runs);
+  for (const Run& run : runs) {
+    if (run.config.empty()) continue;
+    for (const char* key : {"data.name", "model.name"}) {
+      if (run.setting(key) == first->setting(key)) continue;
+      throw ConfigError(
+          fmt::format("{} and {} are runs of different tasks: {} is \"{}\" and \"{}\"; expected one data set and model "
+                      "(--allow-different-tasks compares them all the same)",
+                      first->name, run.name, key, first->setting(key), run.setting(key)));
+    }
+  }
+}
+
+/// Returns a warning for each other key of [model] and [data] that differs from the first run's, as a smaller test set
+/// does.
+std::vector<std::string> task_warnings(std::span<const Run> runs) {
+  std::vector<std::string> warnings;
+  const Run* first = reference(runs);
+  std::set<std::string> told;
+  for (const Run& run : runs) {
+    if (run.config.empty()) continue;
+    std::map<std::string, std::string> both = run.config;
+    both.insert(first->config.begin(), first->config.end());
+    for (const auto& [key, value] : both) {
+      if (!is_of_task(key) || run.setting(key) == first->setting(key) || !told.insert(key).second) continue;
+      warnings.push_back(fmt::format("{} differs: \"{}\" in {}, \"{}\" in {}; their qualities may not compare", key,
+                                     first->setting(key), first->name, run.setting(key), run.name));
+    }
+  }
+  return warnings;
 }
 
 /// Returns whether a key makes no other experiment of a run.
 bool is_incidental(std::string_view key) {
-  for (std::string_view prefix : {"logging.", "checkpoint."}) {
-    if (key.starts_with(prefix)) return true;
-  }
-  return key == "seed" || key == "data.path" || key == "comm.timeout_s";
+  return key.starts_with("logging.") || key.starts_with("checkpoint.") || key == "seed" || key == "data.path" ||
+         key == "comm.timeout_s";
 }
 
 /// Returns the config without incidental keys.
@@ -73,40 +167,28 @@ std::vector<Group> make_groups(std::vector<Run> runs) {
 }
 
 std::vector<Difference> find_differences(const std::vector<Group>& groups) {
-  std::set<std::string> keys;
-  for (const Group& group : groups) {
-    for (const auto& [key, value] : group.runs.front().config) {
-      if (!is_incidental(key)) keys.insert(key);
-    }
-  }
+  std::map<std::string, std::string> all;
+  for (const Group& group : groups) all.merge(experiment(group.runs.front()));
   std::vector<Difference> differences;
-  for (const std::string& key : keys) {
+  for (const auto& [key, value] : all) {
     Difference difference{key, {}};
-    for (const Group& group : groups) {
-      const auto& config = group.runs.front().config;
-      const auto found = config.find(key);
-      difference.values.push_back(found == config.end() ? "" : found->second);
-    }
-    const auto& values = difference.values;
-    if (std::ranges::any_of(values, [&](const std::string& value) { return value != values.front(); })) {
+    for (const Group& group : groups) difference.values.push_back(group.runs.front().setting(key));
+    if (std::ranges::adjacent_find(difference.values, std::not_equal_to<>()) != difference.values.end())
       differences.push_back(std::move(difference));
-    }
   }
   return differences;
 }
 
 std::optional<double> mean_final(const Group& group, const Metric& metric) {
-  std::vector<std::optional<double>> finals;
-  for (const Run& run : group.runs) {
-    if (!run.evals.empty()) finals.push_back(value_of(run.evals.back(), metric));
-  }
-  const auto result = spread(finals);
-  return result ? std::optional(result->mean) : std::nullopt;
+  const auto final_of = [&](const Run& run) {
+    return run.evals.empty() ? std::nullopt : value_of(run.evals.back(), metric);
+  };
+  return field(spread_of(group.runs, final_of), &Spread::mean);
 }
 
 /// Returns the group whose final metric sets the target: the dense one, or else the best.
 const Group* reference_group(const Comparison& comparison) {
-  if (comparison.dense) return &comparison.groups[*comparison.dense];
+  if (comparison.dense) return comparison.dense_group();
   const Group* best = nullptr;
   for (const Group& group : comparison.groups) {
     const auto value = mean_final(group, comparison.metric);
@@ -176,17 +258,14 @@ void collect_warnings(Comparison& comparison) {
 void warn_of_unlike_times(Comparison& comparison) {
   const Run* by_kind[2] = {nullptr, nullptr};
   const Run* modelled = nullptr;
-  for (const Group& group : comparison.groups) {
-    for (const Run& run : group.runs) {
-      if (run.summary) by_kind[run.is_virtual() ? 1 : 0] = &run;
-      if (!run.is_virtual()) continue;
-      if (modelled == nullptr) modelled = &run;
-      if (clock_text(run) == clock_text(*modelled)) continue;
-      comparison.warnings.push_back(fmt::format("the times of {} and {} do not compare: {} has {}, {} has {}",
-                                                modelled->name, run.name, modelled->name, clock_text(*modelled),
-                                                run.name, clock_text(run)));
-    }
-  }
+  for_each_run(comparison, [&](const Run& run) {
+    if (run.summary) by_kind[run.is_virtual() ? 1 : 0] = &run;
+    if (!run.is_virtual()) return;
+    if (modelled == nullptr) modelled = &run;
+    if (clock_text(run) == clock_text(*modelled)) return;
+    comparison.warnings.push_back(fmt::format("the times of {0} and {1} do not compare: {0} has {2}, {1} has {3}",
+                                              modelled->name, run.name, clock_text(*modelled), clock_text(run)));
+  });
   if (by_kind[0] == nullptr || by_kind[1] == nullptr) return;
   comparison.warnings.push_back(
       fmt::format("the times of {} are virtual and those of {} wall times: do not compare them", by_kind[1]->name,
@@ -196,7 +275,16 @@ void warn_of_unlike_times(Comparison& comparison) {
 }  // namespace
 
 Metric choose_metric(std::span<const Run> runs) {
-  for (const Metric& metric : known_metrics()) {
+  static const Metric kKnown[] = {{"accuracy", "Test accuracy", true, true},
+                                  {"precision_at_1", "Precision at 1", true, true},
+                                  {"precision_at_3", "Precision at 3", true, true},
+                                  {"precision_at_5", "Precision at 5", true, true},
+                                  {"f1", "F1", true, true},
+                                  {"exact_match", "Exact match", true, true},
+                                  {"perplexity", "Test perplexity", false, false},
+                                  {"word_error_rate", "Word error rate", false, true},
+                                  {"character_error_rate", "Character error rate", false, true}};
+  for (const Metric& metric : kKnown) {
     for (const Run& run : runs) {
       if (!run.evals.empty() && run.evals.back().metrics.contains(metric.key)) return metric;
     }
@@ -219,10 +307,7 @@ std::optional<Reached> time_to_target(const Run& run, const Metric& metric, doub
 }
 
 std::optional<double> mean_of_steps(const Run& run, std::optional<double> StepPoint::*number) {
-  std::vector<std::optional<double>> values;
-  for (const StepPoint& point : run.steps) values.push_back(point.*number);
-  const auto result = spread(values);
-  return result ? std::optional(result->mean) : std::nullopt;
+  return field(spread_of(run.steps, number), &Spread::mean);
 }
 
 RunResult evaluate_run(const Run& run, const Metric& metric, std::optional<double> target) {
@@ -256,22 +341,14 @@ RunResult evaluate_run(const Run& run, const Metric& metric, std::optional<doubl
 }
 
 std::optional<Spread> Group::spread_of(std::optional<double> RunResult::*number) const {
-  std::vector<std::optional<double>> values;
-  for (const RunResult& result : results) values.push_back(result.*number);
-  return spread(values);
+  return report::spread_of(results, number);
 }
 
-template <class Number>
-std::optional<Spread> Group::spread_to_target(Number Reached::*number) const {
-  std::vector<std::optional<double>> values;
-  for (const RunResult& result : results) {
-    values.push_back(result.to_target ? std::optional<double>((*result.to_target).*number) : std::nullopt);
-    if (!values.back()) return std::nullopt;
-  }
-  return spread(values);
+std::optional<Spread> Group::spread_of(std::optional<double> Reached::*number) const {
+  const auto of_all =
+      report::spread_of(results, [&](const RunResult& result) { return result.to_target.value_or(Reached{}).*number; });
+  return of_all && of_all->count == results.size() ? of_all : std::nullopt;
 }
-template std::optional<Spread> Group::spread_to_target(double Reached::*) const;
-template std::optional<Spread> Group::spread_to_target(std::optional<double> Reached::*) const;
 
 Comparison compare(std::vector<Run> runs, const CompareOptions& options) {
   if (runs.empty()) throw ConfigError("no runs to compare: expected at least one run folder");

@@ -28,11 +28,11 @@ Metric choose_metric(std::span<const Run> runs);
 /// Returns the value of a metric; the loss is one, too.
 std::optional<double> value_of(const EvalPoint& point, const Metric& metric);
 
-/// The first point at which a run reached the target.
+/// The first point at which a run reached the target. Only the ideal time may be absent.
 struct Reached {
-  double step = 0;
-  double time = 0;                   ///< seconds
-  double bytes = 0;                  ///< sent by a worker
+  std::optional<double> step;
+  std::optional<double> time;        ///< seconds
+  std::optional<double> bytes;       ///< sent by a worker
   std::optional<double> time_ideal;  ///< seconds, if the network took no time
 };
 
@@ -68,8 +68,7 @@ struct Group {
   std::optional<Spread> spread_of(std::optional<double> RunResult::*number) const;
   /// Returns the spread of one number of the runs' arrivals at the target; absent unless all runs reached it and have
   /// the number.
-  template <class Number>
-  std::optional<Spread> spread_to_target(Number Reached::*number) const;
+  std::optional<Spread> spread_of(std::optional<double> Reached::*number) const;
 };
 
 /// A config key on which the groups differ, with each group's value ("" if a group does not have it).
@@ -86,6 +85,9 @@ struct Comparison {
   std::optional<std::size_t> dense;  ///< the group that the others are compared with
   std::vector<Difference> differences;
   std::vector<std::string> warnings;  ///< each names its run
+
+  /// Null without one.
+  const Group* dense_group() const { return dense ? &groups[*dense] : nullptr; }
 };
 
 /// Calls use(run) for every run of every group.

@@ -31,6 +31,13 @@ std::string stroke(const Style& style, double width) {
                      style.dash.empty() ? "" : fmt::format(" stroke-dasharray=\"{}\"", style.dash));
 }
 
+/// Returns a path along the points.
+std::string path(const std::vector<std::pair<double, double>>& points) {
+  std::string text;
+  for (const auto& [x, y] : points) text += fmt::format("{}{:.1f} {:.1f}", text.empty() ? "M" : "L", x, y);
+  return text;
+}
+
 }  // namespace
 
 Style style_of(std::size_t number) {
@@ -48,11 +55,7 @@ void Drawing::line(double x1, double y1, double x2, double y2, const Style& styl
 
 void Drawing::curve(const std::vector<std::pair<double, double>>& points, const Style& style, double width) {
   if (points.empty()) return;
-  svg_ += "<path d=\"";
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    svg_ += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", points[i].first, points[i].second);
-  }
-  svg_ += fmt::format("\"{}/>\n", stroke(style, width));
+  svg_ += fmt::format("<path d=\"{}\"{}/>\n", path(points), stroke(style, width));
 }
 
 void Drawing::marker(double x, double y, const Style& style, double size) {
@@ -66,12 +69,9 @@ void Drawing::marker(double x, double y, const Style& style, double size) {
 void Drawing::band(const std::vector<std::pair<double, double>>& low,
                    const std::vector<std::pair<double, double>>& high, const Style& style) {
   if (low.empty()) return;
-  svg_ += "<path d=\"";
-  for (std::size_t i = 0; i < low.size(); ++i) {
-    svg_ += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", low[i].first, low[i].second);
-  }
-  for (std::size_t i = high.size(); i-- > 0;) svg_ += fmt::format("L{:.1f} {:.1f}", high[i].first, high[i].second);
-  svg_ += fmt::format("Z\" fill=\"{}\" fill-opacity=\"0.15\"/>\n", style.color);
+  std::vector<std::pair<double, double>> outline = low;
+  outline.insert(outline.end(), high.rbegin(), high.rend());
+  svg_ += fmt::format("<path d=\"{}Z\" fill=\"{}\" fill-opacity=\"0.15\"/>\n", path(outline), style.color);
 }
 
 std::string Drawing::document(double width, double height, std::string_view title, std::string_view description) const {

@@ -2,8 +2,9 @@
 /// Drawing: SVG elements, and panels of curves made of them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
-#include <optional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,25 +52,17 @@ class Drawing {
   std::string svg_;
 };
 
-/// One line of a panel. `low` and `high` are a band around `ys`, or empty.
-struct PanelLine {
-  std::vector<double> xs, ys, low, high;
-  bool has_markers = false;
-};
+/// The range of some numbers.
+struct Range {
+  double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
 
-struct Panel {
-  std::string title, x_label;
-  bool percent = false;            ///< values have a % sign
-  std::vector<PanelLine> lines;    ///< in the order of the styles
-  std::optional<double> target{};  ///< a line across
-  std::string target_label{};
+  void include(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  bool empty() const { return low > high; }
+  /// Returns where a value lies between the lowest (0) and the highest (1).
+  double place(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
 };
-
-/// The area inside the axes, in pixels. Labels stand left of and below it, the title above.
-struct Frame {
-  double left, top, width, height;
-};
-
-void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& styles, const Frame& frame);
 
 }  // namespace dragonn::report

@@ -1,15 +1,16 @@
-# cmake -D OUTPUT=assets.cpp -D NAMES=kPage,kStyle -D FILES=page.html,style.css -P embed.cmake
-# Writes a source file that defines each name (declared in report/assets.h) as the text of its file.
+# cmake -D OUTPUT=assets.cpp -D NAMES=page,style -D FILES=page.html,style.css -P embed.cmake
+# Writes a source file that defines page_parts (report/outputs.h): for each name the text of its file.
 string(REPLACE "," ";" NAMES "${NAMES}")
 string(REPLACE "," ";" FILES "${FILES}")
-set(SOURCE "// Generated from report/page and the chart library.\n#include \"report/assets.h\"\n\nnamespace dragonn::report::assets {\n\n")
+set(SOURCE "// Generated from report/page and the chart library.\n#include \"report/outputs.h\"\n\n")
+string(APPEND SOURCE "std::map<std::string, std::string_view> dragonn::report::page_parts() {\n  return {\n")
 foreach(NAME FILE IN ZIP_LISTS NAMES FILES)
   file(READ "${FILE}" TEXT)
   string(FIND "${TEXT}" ")embedded\"" END)
   if(NOT END EQUAL -1)
     message(FATAL_ERROR "${FILE} contains the end of a raw string literal")
   endif()
-  string(APPEND SOURCE "const std::string_view ${NAME} = R\"embedded(${TEXT})embedded\";\n\n")
+  string(APPEND SOURCE "{\"${NAME}\", R\"embedded(${TEXT})embedded\"},\n")
 endforeach()
-string(APPEND SOURCE "}  // namespace dragonn::report::assets\n")
+string(APPEND SOURCE "};\n}\n")
 file(WRITE "${OUTPUT}" "${SOURCE}")

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,24 +14,32 @@
 namespace dragonn::report {
 namespace {
 
+// Pixels. Beside the panels the legend has its own column, below them its own rows: many runs do not cover the curves.
+constexpr double kPanelWidth = 380, kPanelHeight = 290, kPanelGap = 68, kLeft = 56, kTop = 64, kBottom = 46;
+constexpr double kLegendLine = 19, kLegendText = 36, kLetterWidth = 7.5;
+constexpr double kWidth = kLeft + 2 * kPanelWidth + kPanelGap + 16;
 constexpr std::size_t kMarkersOfLine = 12;
+constexpr double kTicks = 6;            ///< of an axis, about
+constexpr std::size_t kColumns = 135;   ///< letters below both panels
+constexpr double kLossSmoothing = 0.9;  ///< weight of the running mean
+constexpr std::string_view kBody = " font-size=\"12.5\" fill=\"#1b1f24\"";
 
-struct Range {
-  double low = std::numeric_limits<double>::infinity(), high = -std::numeric_limits<double>::infinity();
-
-  void include(const std::vector<double>& values) {
-    for (double value : values) {
-      low = std::min(low, value);
-      high = std::max(high, value);
-    }
-  }
-  bool empty() const { return low > high; }
-  double place(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
+/// One line of a panel. `low` and `high` are a band around `ys`, or empty.
+struct PanelLine {
+  std::vector<double> xs, ys, low, high;
 };
 
-/// Returns a step of 1, 2 or 5 times a power of ten that divides the range into about `count`.
-double tick_step(const Range& range, double count) {
-  const double rough = std::max((range.high - range.low) / count, 1e-9);
+struct Panel {
+  std::string title, x_label;
+  bool percent = false;            ///< values have a % sign
+  std::vector<PanelLine> lines;    ///< in the order of the styles
+  std::optional<double> target{};  ///< a line across
+  std::string target_label{};
+};
+
+/// Returns a step of 1, 2 or 5 times a power of ten that divides the range into about kTicks.
+double tick_step(const Range& range) {
+  const double rough = std::max((range.high - range.low) / kTicks, 1e-9);
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
   double step = 10 * power;
   for (double factor : {5.0, 2.0, 1.0}) {
@@ -56,13 +63,13 @@ std::vector<double> ticks(const Range& range, double step) {
   return result;
 }
 
-/// Converts data to pixels.
+/// Converts data to pixels of the panel whose axes begin at `left`. Labels stand left of and below it, the title above.
 struct Scales {
-  Frame frame;
+  double left;
   Range xs, ys;
 
-  double x(double value) const { return frame.left + frame.width * xs.place(value); }
-  double y(double value) const { return frame.top + frame.height * (1 - ys.place(value)); }
+  double x(double value) const { return left + kPanelWidth * xs.place(value); }
+  double y(double value) const { return kTop + kPanelHeight * (1 - ys.place(value)); }
   std::vector<std::pair<double, double>> points(const std::vector<double>& x_values,
                                                 const std::vector<double>& y_values) const {
     std::vector<std::pair<double, double>> result;
@@ -72,16 +79,15 @@ struct Scales {
 };
 
 void draw_axes(Drawing& drawing, const Panel& panel, const Scales& scales, double x_step, double y_step) {
-  const Frame& frame = scales.frame;
+  const double left = scales.left;
   for (double tick : ticks(scales.ys, y_step)) {
-    drawing.line(frame.left, scales.y(tick), frame.left + frame.width, scales.y(tick), kGrid, 1);
-    drawing.text(frame.left - 6, scales.y(tick) + 4, "end", fmt::format("{:.4g}{}", tick, panel.percent ? " %" : ""),
-                 kSmall);
+    drawing.line(left, scales.y(tick), left + kPanelWidth, scales.y(tick), kGrid, 1);
+    drawing.text(left - 6, scales.y(tick) + 4, "end", fmt::format("{:.4g}{}", tick, panel.percent ? " %" : ""), kSmall);
   }
   for (double tick : ticks(scales.xs, x_step)) {
-    drawing.text(scales.x(tick), frame.top + frame.height + 18, "middle", fmt::format("{:.4g}", tick), kSmall);
+    drawing.text(scales.x(tick), kTop + kPanelHeight + 18, "middle", fmt::format("{:.4g}", tick), kSmall);
   }
-  drawing.text(frame.left + frame.width / 2, frame.top + frame.height + 36, "middle", panel.x_label, kSmall);
+  drawing.text(left + kPanelWidth / 2, kTop + kPanelHeight + 36, "middle", panel.x_label, kSmall);
 }
 
 void draw_line(Drawing& drawing, const PanelLine& line, const Style& style, const Scales& scales) {
@@ -90,28 +96,40 @@ void draw_line(Drawing& drawing, const PanelLine& line, const Style& style, cons
   }
   const auto points = scales.points(line.xs, line.ys);
   drawing.curve(points, style);
-  if (!line.has_markers) return;
   const std::size_t stride = (points.size() + kMarkersOfLine - 1) / kMarkersOfLine;
   for (std::size_t i = 0; i < points.size(); i += stride) {
     drawing.marker(points[i].first, points[i].second, style);
   }
 }
 
-// Pixels. Beside the panels the legend has its own column, below them its own rows: many runs do not cover the curves.
-constexpr double kPanelWidth = 380, kPanelHeight = 290, kPanelGap = 68, kLeft = 56, kTop = 64, kBottom = 46;
-constexpr double kLegendLine = 19, kLegendText = 36, kLetterWidth = 7.5;
-constexpr double kWidth = kLeft + 2 * kPanelWidth + kPanelGap + 16;
-constexpr std::size_t kColumns = 135;   ///< letters below both panels
-constexpr double kLossSmoothing = 0.9;  ///< weight of the running mean
-constexpr std::string_view kBody = " font-size=\"12.5\" fill=\"#1b1f24\"";
+void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& styles, double left) {
+  drawing.text(left, kTop - 12, "start", panel.title, " font-size=\"13\" font-weight=\"600\" fill=\"#1b1f24\"");
+  Scales scales{left, {0, 0}, {}};
+  for (const PanelLine& line : panel.lines) {
+    for (const double x : line.xs) scales.xs.include(x);
+    for (const auto* values : {&line.ys, &line.low, &line.high})
+      for (const double y : *values) scales.ys.include(y);
+  }
+  if (scales.ys.empty()) return;
+  if (panel.target) scales.ys.include(*panel.target);
+  const double x_step = tick_step(scales.xs), y_step = tick_step(scales.ys);
+  widen(scales.ys, y_step);
+  draw_axes(drawing, panel, scales, x_step, y_step);
+  if (panel.target) {
+    const double y = scales.y(*panel.target);
+    drawing.line(left, y, left + kPanelWidth, y, kTargetLine, 1.2);
+    drawing.text(left + kPanelWidth - 4, y + 13, "end", panel.target_label, kSmall);
+  }
+  for (std::size_t i = 0; i < panel.lines.size(); ++i) draw_line(drawing, panel.lines[i], styles[i], scales);
+}
 
 /// Returns the exponential moving average, corrected for its start at zero.
-std::vector<double> smoothed(const std::vector<double>& values, double weight) {
+std::vector<double> smoothed(const std::vector<double>& values) {
   std::vector<double> result;
   double sum = 0, norm = 0;
   for (double value : values) {
-    sum = weight * sum + (1 - weight) * value;
-    norm = weight * norm + (1 - weight);
+    sum = kLossSmoothing * sum + (1 - kLossSmoothing) * value;
+    norm = kLossSmoothing * norm + (1 - kLossSmoothing);
     result.push_back(sum / norm);
   }
   return result;
@@ -126,7 +144,7 @@ std::vector<double> multiplied(std::vector<double> values, double factor) {
 PanelLine metric_line(const Group& group, const Metric& metric, std::vector<double> Curve::*x, double unit) {
   const Curve curve = metric_curve(group, metric);
   const double scale = metric.is_share ? 100 : 1;
-  PanelLine line{multiplied(curve.*x, 1 / unit), multiplied(curve.mean, scale), {}, {}, true};
+  PanelLine line{multiplied(curve.*x, 1 / unit), multiplied(curve.mean, scale), {}, {}};
   if (line.xs.empty()) line.ys.clear();  // a run without ideal times
   if (group.runs.size() > 1 && !line.xs.empty()) {
     line.low = multiplied(curve.low, scale);
@@ -142,7 +160,7 @@ std::array<Panel, 2> epoch_panels(const Comparison& comparison) {
   for (const Group& group : comparison.groups) {
     quality.lines.push_back(metric_line(group, metric, &Curve::epoch, 1));
     const Curve curve = loss_curve(group);
-    loss.lines.push_back({curve.epoch, smoothed(curve.mean, kLossSmoothing), {}, {}, true});
+    loss.lines.push_back({curve.epoch, smoothed(curve.mean), {}, {}});
   }
   return {std::move(quality), std::move(loss)};
 }
@@ -155,14 +173,10 @@ Panel clock_panel(const Comparison& comparison, std::string title, const std::st
     const Curve curve = metric_curve(group, comparison.metric);
     if (!(curve.*time).empty()) longest = std::max(longest, (curve.*time).back());
   }
-  const double unit = longest < 180 ? 1 : longest < 3 * 3600 ? 60 : 3600;
-  Panel panel{std::move(title),
-              fmt::format("{} ({})", clock,
-                          unit == 1    ? "s"
-                          : unit == 60 ? "min"
-                                       : "h"),
-              comparison.metric.is_share,
-              {}};
+  const auto [unit, name] = longest < 180        ? std::pair(1, "s")
+                            : longest < 3 * 3600 ? std::pair(60, "min")
+                                                 : std::pair(3600, "h");
+  Panel panel{std::move(title), fmt::format("{} ({})", clock, name), comparison.metric.is_share, {}};
   for (const Group& group : comparison.groups) {
     panel.lines.push_back(metric_line(group, comparison.metric, time, unit));
   }
@@ -190,15 +204,14 @@ void draw_legend_line(Drawing& drawing, double left, double y, const Style& styl
 /// Returns the text on a group's time to target relative to dense's, and its SVG attributes.
 std::pair<std::string, std::string_view> time_text(const std::optional<Spread>& time,
                                                    const std::optional<Spread>& dense, bool is_dense) {
-  constexpr std::string_view kPlain = " font-size=\"12.5\" fill=\"#1b1f24\"",
-                             kSooner = " font-size=\"12.5\" font-weight=\"600\" fill=\"#00664a\"",
+  constexpr std::string_view kSooner = " font-size=\"12.5\" font-weight=\"600\" fill=\"#00664a\"",
                              kLater = " font-size=\"12.5\" font-weight=\"600\" fill=\"#a13d00\"";
-  if (!time) return {"target not reached", kPlain};
+  if (!time) return {"target not reached", kBody};
   const std::string text = seconds_text(time->mean) + " to target";
-  if (is_dense || !dense || dense->mean <= 0 || time->mean <= 0) return {text, kPlain};
+  if (is_dense || !dense || dense->mean <= 0 || time->mean <= 0) return {text, kBody};
   const double factor = dense->mean / time->mean;
   const std::string ratio = ratio_text(factor >= 1 ? factor : 1 / factor);
-  if (ratio == ratio_text(1)) return {text + ", as dense", kPlain};
+  if (ratio == ratio_text(1)) return {text + ", as dense", kBody};
   if (factor >= 1) return {fmt::format("{}, {} sooner", text, ratio), kSooner};
   return {fmt::format("{}, {} later", text, ratio), kLater};
 }
@@ -206,13 +219,13 @@ std::pair<std::string, std::string_view> time_text(const std::optional<Spread>& 
 /// Draws a row per group below the panels: its name, and below each panel the time to target by that clock; then the
 /// text on the measurement. Returns the figure's height.
 double draw_legend_below(Drawing& drawing, const Comparison& comparison, const std::vector<Style>& styles) {
-  const Group* dense = comparison.dense ? &comparison.groups[*comparison.dense] : nullptr;
+  const Group* const dense = comparison.dense_group();
   double y = kTop + kPanelHeight + kBottom + 22;
   for (std::size_t i = 0; i < comparison.groups.size(); ++i, y += kLegendLine) {
     const Group& group = comparison.groups[i];
     const auto draw_cell = [&](double right, auto number) {
-      const auto of_dense = dense == nullptr ? std::nullopt : dense->spread_to_target(number);
-      const auto [text, look] = time_text(group.spread_to_target(number), of_dense, &group == dense);
+      const auto of_dense = dense == nullptr ? std::nullopt : dense->spread_of(number);
+      const auto [text, look] = time_text(group.spread_of(number), of_dense, &group == dense);
       drawing.text(right, y + 4, "end", text, look);
     };
     draw_legend_line(drawing, kLeft, y, styles[i], group.label);
@@ -258,37 +271,10 @@ std::string description(const Comparison& comparison, const std::array<Panel, 2>
 
 }  // namespace
 
-void draw_panel(Drawing& drawing, const Panel& panel, const std::vector<Style>& styles, const Frame& frame) {
-  drawing.text(frame.left, frame.top - 12, "start", panel.title,
-               " font-size=\"13\" font-weight=\"600\" fill=\"#1b1f24\"");
-  Scales scales{frame, {0, 0}, {}};
-  for (const PanelLine& line : panel.lines) {
-    scales.xs.include(line.xs);
-    for (const auto* values : {&line.ys, &line.low, &line.high}) scales.ys.include(*values);
-  }
-  if (scales.ys.empty()) return;
-  if (panel.target) scales.ys.include({*panel.target});
-  const double x_step = tick_step(scales.xs, 6), y_step = tick_step(scales.ys, 6);
-  widen(scales.ys, y_step);
-  draw_axes(drawing, panel, scales, x_step, y_step);
-  if (panel.target) {
-    const double y = scales.y(*panel.target);
-    drawing.line(frame.left, y, frame.left + frame.width, y, kTargetLine, 1.2);
-    drawing.text(frame.left + frame.width - 4, y + 13, "end", panel.target_label, kSmall);
-  }
-  for (std::size_t i = 0; i < panel.lines.size(); ++i) draw_line(drawing, panel.lines[i], styles[i], scales);
-}
-
 std::vector<Style> group_styles(const Comparison& comparison) {
   std::vector<Style> result;
   std::size_t next = 0;
-  for (const Group& group : comparison.groups) {
-    if (group.is_dense) {
-      result.push_back(kNeutral);
-    } else {
-      result.push_back(style_of(next++));
-    }
-  }
+  for (const Group& group : comparison.groups) result.push_back(group.is_dense ? kNeutral : style_of(next++));
   return result;
 }
 
@@ -300,7 +286,7 @@ std::string svg_figure(const Comparison& comparison, const std::string& title) {
   drawing.text(kLeft, 26, "start", title, kHeading);
   double left = kLeft;
   for (const Panel& panel : panels) {
-    draw_panel(drawing, panel, styles, {left, kTop, kPanelWidth, kPanelHeight});
+    draw_panel(drawing, panel, styles, left);
     left += kPanelWidth + kPanelGap;
   }
   double width = kWidth, height = kTop + kPanelHeight + kBottom;

@@ -18,8 +18,8 @@
 #include "core/program.h"
 #include "core/program_pages.h"
 #include "report/compare.h"
-#include "report/fit.h"
 #include "report/outputs.h"
+#include "report/run.h"
 
 namespace {
 

@@ -3,15 +3,13 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
+#include <map>
 #include <string>
-#include <variant>
+#include <string_view>
 #include <vector>
 
 #include "report/compare.h"
 #include "report/drawing.h"
-#include "report/fit.h"
-#include "report/statistics.h"
 
 namespace dragonn::report {
 
@@ -51,29 +49,8 @@ std::string terminal_summary(const Comparison& comparison);
 /// Returns "Target: 0.9 of dense's final accuracy ...; 4 workers; virtual time: modelled network ...".
 std::string measured_text(const Comparison& comparison);
 
-/// A text, or a number that may be unknown.
-using CellValue = std::variant<std::string, std::optional<double>>;
-
-struct Cell {
-  std::string column;
-  CellValue value;
-};
-
-/// Returns what is known of one run of a group, the same columns for every run. Numbers are in base units (bytes,
-/// seconds).
-std::vector<Cell> run_cells(const Comparison& comparison, const Group& group, std::size_t run);
-
-/// A number over the runs of a group.
-struct SpreadCell {
-  std::string column;
-  std::optional<Spread> spread;
-};
-
-/// Holds the numbers of a group.
-struct GroupCells {
-  std::vector<Cell> shared;         ///< what its runs share: method, workers, clock and network, target
-  std::vector<SpreadCell> numbers;  ///< all other numbers. Those of arrivals are unknown unless all runs arrived
-};
-GroupCells group_cells(const Comparison& comparison, const Group& group);
+/// Returns the page with {{marks}}, which is called "page", and the texts of the marks from report/page and the chart
+/// library. The build writes it (report/embed.cmake).
+std::map<std::string, std::string_view> page_parts();
 
 }  // namespace dragonn::report

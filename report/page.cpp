@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/timer.h"
-#include "report/assets.h"
 #include "report/bandwidth.h"
 #include "report/curves.h"
 #include "report/outputs.h"
@@ -68,19 +67,14 @@ Json to_json(const Fit& fit) {
 }
 
 Json table_row(const Group& group) {
-  return {{"final", to_json(group.spread_of(&RunResult::final_metric))},
-          {"best", to_json(group.spread_of(&RunResult::best_metric))},
-          {"loss", to_json(group.spread_of(&RunResult::final_loss))},
-          {"target_time", to_json(group.spread_to_target(&Reached::time))},
-          {"target_ideal", to_json(group.spread_to_target(&Reached::time_ideal))},
-          {"target_bytes", to_json(group.spread_to_target(&Reached::bytes))},
-          {"throughput", to_json(group.spread_of(&RunResult::throughput))},
-          {"bytes_per_step", to_json(group.spread_of(&RunResult::bytes_per_step))},
-          {"bytes", to_json(group.spread_of(&RunResult::bytes_total))},
-          {"density", to_json(group.spread_of(&RunResult::density))},
-          {"bits", to_json(group.spread_of(&RunResult::bits_per_entry))},
-          {"steps", to_json(group.spread_of(&RunResult::steps))},
-          {"seconds", to_json(group.spread_of(&RunResult::seconds))}};
+  const auto spread = [&](auto number) { return to_json(group.spread_of(number)); };
+  return {{"final", spread(&RunResult::final_metric)},    {"best", spread(&RunResult::best_metric)},
+          {"loss", spread(&RunResult::final_loss)},       {"target_time", spread(&Reached::time)},
+          {"target_ideal", spread(&Reached::time_ideal)}, {"target_bytes", spread(&Reached::bytes)},
+          {"throughput", spread(&RunResult::throughput)}, {"bytes_per_step", spread(&RunResult::bytes_per_step)},
+          {"bytes", spread(&RunResult::bytes_total)},     {"density", spread(&RunResult::density)},
+          {"bits", spread(&RunResult::bits_per_entry)},   {"steps", spread(&RunResult::steps)},
+          {"seconds", spread(&RunResult::seconds)}};
 }
 
 /// Returns "4 workers (local)", or "" if the run has no summary yet.
@@ -100,11 +94,6 @@ Json clock_parts(const Group& group) {
   const auto network = group.runs.front().network();
   if (!network) return {"wall"};
   return {"virtual", network_text(*network), compute_text(*network)};
-}
-
-/// The page's style sheet has a light and a dark colour for each name.
-Json to_json(const Style& style, const std::string& color) {
-  return {{"color", color}, {"dash", style.dash}, {"marker", style.marker}};
 }
 
 Json to_json(const Group& group, const Metric& metric) {
@@ -128,25 +117,17 @@ Json to_json(const Group& group, const Metric& metric) {
           {"table", table_row(group)}};
 }
 
-/// Returns the value that all runs have for a key, or nothing.
-std::string shared_value(const Comparison& comparison, const std::string& key) {
-  std::optional<std::string> shared;
-  for (const Group& group : comparison.groups) {
-    const auto found = group.runs.front().config.find(key);
-    const std::string value = found == group.runs.front().config.end() ? "" : found->second;
-    if (shared && *shared != value) return "";
-    shared = value;
-  }
-  return shared.value_or("");
-}
-
 std::string subtitle(const Comparison& comparison) {
   std::size_t runs = 0;
   for (const Group& group : comparison.groups) runs += group.runs.size();
   std::string text = runs == 1 ? "1 run" : fmt::format("{} runs", runs);
-  const std::string model = shared_value(comparison, "model.name"), data = shared_value(comparison, "data.name");
+  const auto shared = [&](const char* key) {
+    return shared_text(
+        comparison, [&](const Run& run) { return run.setting(key); }, "");
+  };
+  const std::string model = shared("model.name"), data = shared("data.name");
   if (!model.empty() && !data.empty()) text = fmt::format("{} on {}, {}", model, data, text);
-  const std::string batch = shared_value(comparison, "train.batch_size");
+  const std::string batch = shared("train.batch_size");
   if (!batch.empty()) text += fmt::format(", batch {} per worker", batch);
   return text;
 }
@@ -157,72 +138,46 @@ std::string short_label(std::string label) {
   return label;
 }
 
-/// Returns the verbs that add up to a step.
-Json parts_of_a_step() {
-  Json parts = Json::array();
-  for (const char* part : kStepPartNames) {
-    if (!is_overlap_share(part)) parts.push_back(part);
-  }
-  return parts;
-}
-
-Json clock_json(const Comparison& comparison) {
-  return {{"text", clock_text(comparison)},
-          {"name", clock_name(comparison)},
-          {"described", described_network_name(comparison)},
-          {"has_ideal", has_ideal_times(comparison)}};
-}
-
-Json bandwidths_json(const Comparison& comparison) {
-  std::set<double> described;
-  for (const Group& group : comparison.groups) {
-    const auto network = group.runs.front().network();
-    if (network && network->gbps) described.insert(*network->gbps);
-  }
-  return {{"low", kLowestGbps}, {"high", kHighestGbps}, {"described", described}};
-}
-
 Json to_json(const Comparison& comparison) {
   const Metric& metric = comparison.metric;
-  Json groups = Json::array(), differences = Json::array();
+  Json groups = Json::array(), differences = Json::array(), parts_of_a_step = Json::array();
   const std::vector<Style> styles = group_styles(comparison);
+  std::set<double> described;
   std::size_t next_color = 0;
   for (std::size_t i = 0; i < styles.size(); ++i) {
     const Group& group = comparison.groups[i];
+    const auto network = group.runs.front().network();
+    if (network && network->gbps) described.insert(*network->gbps);
     const auto crossing = break_even(comparison, group);
     groups.push_back(to_json(group, metric));
-    groups.back()["style"] =
-        to_json(styles[i], group.is_dense ? "--dense" : fmt::format("--c{}", next_color++ % kPaletteSize));
+    // The page's style sheet has a light and a dark colour for each name.
+    groups.back()["style"] = {{"color", group.is_dense ? "--dense" : fmt::format("--c{}", next_color++ % kPaletteSize)},
+                              {"dash", styles[i].dash},
+                              {"marker", styles[i].marker}};
     groups.back()["pays"] = crossing ? crossing->text() : "";
     groups.back()["break_even"] = crossing ? crossing->gbps : 0;
   }
   for (const Difference& difference : comparison.differences) {
     differences.push_back({{"key", difference.key}, {"values", difference.values}});
   }
+  for (const char* part : kStepPartNames) {
+    if (!is_overlap_share(part)) parts_of_a_step.push_back(part);
+  }
   return {{"subtitle", subtitle(comparison)},
-          {"clock", clock_json(comparison)},
-          {"bandwidths", bandwidths_json(comparison)},
+          {"clock",
+           {{"text", clock_text(comparison)},
+            {"name", clock_name(comparison)},
+            {"described", described_network_name(comparison)},
+            {"has_ideal", has_ideal_times(comparison)}}},
+          {"bandwidths", {{"low", kLowestGbps}, {"high", kHighestGbps}, {"described", described}}},
           {"metric", {{"label", metric.label}, {"short", short_label(metric.label)}, {"share", metric.is_share}}},
           {"target", comparison.target ? Json(*comparison.target) : Json(nullptr)},
           {"target_reason", comparison.target_reason},
           {"dense", comparison.dense ? Json(*comparison.dense) : Json(nullptr)},
-          {"verbs", parts_of_a_step()},
+          {"verbs", parts_of_a_step},
           {"groups", std::move(groups)},
           {"differences", std::move(differences)},
           {"warnings", comparison.warnings}};
-}
-
-/// Returns JSON that may stand inside a script element: no text in it can close the element.
-std::string script_json(const Json& json) {
-  std::string result;
-  for (char letter : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
-    if (letter == '<') {
-      result += "\\u003c";
-    } else {
-      result += letter;
-    }
-  }
-  return result;
 }
 
 /// Replaces the {{marks}} by the parts. The parts themselves are not searched.
@@ -244,20 +199,13 @@ std::string html_page(const Comparison& comparison, const std::vector<Fit>& fits
   Json json = to_json(comparison);
   json["fits"] = Json::array();
   for (const Fit& fit : fits) json["fits"].push_back(to_json(fit));
-  const std::string data = script_json(json);
+  // Without '<' no text in a script element can close it.
+  const std::string data = escaped(json.dump(-1, ' ', false, Json::error_handler_t::replace), {{'<', "\\u003c"}});
   const std::string safe_title = markup_escaped(title);
-  return filled(assets::kPage, {{"title", safe_title},
-                                {"style", assets::kStyle},
-                                {"chart_js", assets::kChartJs},
-                                {"data", data},
-                                {"text_js", assets::kText},
-                                {"runs_js", assets::kRuns},
-                                {"tables_js", assets::kTables},
-                                {"describe_js", assets::kDescribe},
-                                {"lines_js", assets::kLines},
-                                {"pays_js", assets::kPays},
-                                {"estimation_js", assets::kEstimation},
-                                {"charts_js", assets::kCharts}});
+  std::map<std::string, std::string_view> parts = page_parts();
+  parts["title"] = safe_title;
+  parts["data"] = data;
+  return filled(parts.at("page"), parts);
 }
 
 }  // namespace dragonn::report

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <set>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -32,35 +32,24 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1));
 }
 
-/// Calls `use(line, number)` for every line, without its end. Returns the text behind the last line end.
-template <class Use>
-std::string_view for_each_line(std::string_view text, Use use) {
-  for (std::size_t number = 1;; ++number) {
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) return text;
-    use(text.substr(0, end), number);
-    text.remove_prefix(end + 1);
-  }
-}
-
 /// Reads the resolved config as the trainer prints it: one `key = value` a line below [table] headers.
 std::map<std::string, std::string> read_config(const std::filesystem::path& path) {
   std::map<std::string, std::string> config;
   std::string prefix;
-  const std::string text = read_text_file(path) + "\n";
-  for_each_line(text, [&](std::string_view raw, std::size_t) {
+  std::istringstream text(read_text_file(path));
+  for (std::string raw; std::getline(text, raw);) {
     const std::string line = trimmed(raw);
-    if (line.empty() || line.front() == '#') return;
+    if (line.empty() || line.front() == '#') continue;
     if (line.front() == '[' && line.back() == ']') {
       prefix = line.substr(1, line.size() - 2) + ".";
-      return;
+      continue;
     }
     const std::size_t equals = line.find('=');
-    if (equals == std::string::npos) return;
+    if (equals == std::string::npos) continue;
     std::string value = trimmed(line.substr(equals + 1));
     if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
     config[printable(prefix + trimmed(line.substr(0, equals)))] = printable(value);
-  });
+  }
   return config;
 }
 
@@ -104,13 +93,20 @@ void drop_from(std::vector<Point>& points, double step) {
   while (!points.empty() && points.back().step >= step) points.pop_back();
 }
 
-void read_step(const Json& line, Run& run) {
-  StepPoint point;
+/// Reads what lines of steps and of evaluations have in common.
+template <class Point>
+Point read_point(const Json& line) {
+  Point point;
   point.step = number(line, "step").value_or(0);
   point.epoch = number(line, "epoch").value_or(0);
   point.time = number(line, "time").value_or(0);
   point.time_ideal = number(line, "time_ideal");
   point.loss = number(line, "loss");
+  return point;
+}
+
+void read_step(const Json& line, Run& run) {
+  auto point = read_point<StepPoint>(line);
   for (const auto& [key, number_of_step] : kStepDetails) point.*number_of_step = mean_over_ranks(line, key);
   point.selected_over_k = selected_over_k(line);
   point.bits_per_entry = number(line, "bits_per_entry");
@@ -129,13 +125,8 @@ void read_step(const Json& line, Run& run) {
 }
 
 void read_eval(const Json& line, std::map<std::string, std::vector<EvalPoint>>& by_split) {
-  EvalPoint point;
-  point.step = number(line, "step").value_or(0);
-  point.epoch = number(line, "epoch").value_or(0);
-  point.time = number(line, "time").value_or(0);
-  point.time_ideal = number(line, "time_ideal");
+  auto point = read_point<EvalPoint>(line);
   point.split = text_or_empty(line, "split");
-  point.loss = number(line, "loss");
   for (const auto& [key, value] : line.items()) {
     if (key == "loss" || std::ranges::count(kPlaceKeys, key) || !value.is_number()) continue;
     point.metrics[printable(key)] = value.get<double>();
@@ -156,10 +147,17 @@ double bytes_at(const std::vector<StepPoint>& steps, double step) {
 }
 
 void read_metrics(const std::filesystem::path& path, Run& run) {
-  const std::string text = read_text_file(path);
+  std::istringstream text(read_text_file(path));
   std::map<std::string, std::vector<EvalPoint>> by_split;
-  const std::string_view rest = for_each_line(text, [&](std::string_view raw, std::size_t number_of_line) {
-    if (trimmed(raw).empty()) return;
+  std::size_t number_of_line = 0;
+  for (std::string raw; std::getline(text, raw);) {
+    ++number_of_line;
+    if (trimmed(raw).empty()) continue;
+    if (text.eof()) {
+      run.warnings.push_back(
+          "the last line of metrics.jsonl was cut short and is left out: the run lasts, or was killed");
+      break;
+    }
     const Json line = Json::parse(raw, nullptr, /*allow_exceptions=*/false);
     if (!line.is_object()) {
       throw DataError(fmt::format("{}:{}: broken line: expected a JSON object", path.string(), number_of_line));
@@ -167,10 +165,6 @@ void read_metrics(const std::filesystem::path& path, Run& run) {
     const std::string kind = text_or_empty(line, "kind");
     if (kind == "step") read_step(line, run);
     if (kind == "eval") read_eval(line, by_split);
-  });
-  if (!trimmed(rest).empty()) {
-    run.warnings.push_back(
-        "the last line of metrics.jsonl was cut short and is left out: the run lasts, or was killed");
   }
   if (by_split.empty()) return;
   const auto test = by_split.find("test");
@@ -274,111 +268,29 @@ Run load_run(const std::filesystem::path& folder) {
   return run;
 }
 
-namespace {
-
-/// Returns the last `parts` parts of a path.
-std::string tail(const std::filesystem::path& path, std::size_t parts) {
-  std::filesystem::path result = path.filename();
-  std::filesystem::path rest = path.parent_path();
-  for (std::size_t i = 1; i < parts && rest.has_filename(); ++i, rest = rest.parent_path()) {
-    result = rest.filename() / result;
-  }
-  return result.string();
-}
-
-std::string common_prefix(std::span<const Run> runs) {
-  std::string_view prefix = runs.front().name;
-  for (const Run& run : runs) {
-    const auto difference = std::ranges::mismatch(prefix, run.name).in1;
-    prefix = prefix.substr(0, static_cast<std::size_t>(difference - prefix.begin()));
-  }
-  return std::string(prefix);
-}
-
-/// Removes separators and the word "seed" from the end.
-std::string without_seed_suffix(std::string text) {
-  const auto strip = [&] {
-    while (!text.empty() && std::string_view("-_./= ").find(text.back()) != std::string_view::npos) text.pop_back();
-  };
-  strip();
-  for (std::string_view word : {"seed", "s"}) {
-    const std::size_t start = text.size() - std::min(text.size(), word.size());
-    if (text.ends_with(word) && start > 0 && std::string_view("-_./").find(text[start - 1]) != std::string_view::npos) {
-      text.erase(start);
-      strip();
+std::vector<Fit> load_fits(const std::filesystem::path& file) {
+  const std::string text = read_text_file(file);
+  std::vector<Fit> fits;
+  std::string input;
+  try {
+    for (const Json& row : Json::parse(text)) {
+      const auto next = row.at("input").get<std::string>();
+      const auto share = row.at("share").get<double>();
+      // Shares descend: where they rise, one file was given twice.
+      if (fits.empty() || next != input || share >= fits.back().share.back())
+        fits.push_back({std::filesystem::path(next).filename().string(), {}, {}, {}, {}, {}});
+      input = next;
+      Fit& fit = fits.back();
+      fit.share.push_back(share);
+      fit.magnitude.push_back(row.at("magnitude").get<double>());
+      fit.exponential.push_back(row.at("exponential").get<double>());
+      fit.gamma.push_back(row.at("gamma").get<double>());
+      fit.pareto.push_back(row.at("pareto").get<double>());
     }
+  } catch (const Json::exception&) {
+    throw DataError(fmt::format("{}: not a file that `dragonn-bench fit --json` writes", file.string()));
   }
-  return text;
-}
-
-/// Returns the first run that has a config; null without one.
-const Run* reference(std::span<const Run> runs) {
-  for (const Run& run : runs) {
-    if (!run.config.empty()) return &run;
-  }
-  return nullptr;
-}
-
-bool is_of_task(const std::string& key) {
-  return (key.starts_with("model.") || key.starts_with("data.")) && key != "data.path";
-}
-
-}  // namespace
-
-void name_apart(std::span<Run> runs) {
-  for (std::size_t parts = 1;; ++parts) {
-    std::map<std::string, std::vector<Run*>> by_name;
-    for (Run& run : runs) by_name[run.name].push_back(&run);
-    bool changed = false;
-    for (auto& [name, same] : by_name) {
-      if (same.size() < 2) continue;
-      for (Run* run : same) {
-        std::string longer = tail(run->path, parts + 1);
-        changed = changed || longer != run->name;
-        run->name = std::move(longer);
-      }
-    }
-    if (!changed) return;
-  }
-}
-
-std::string group_label(std::span<const Run> runs) {
-  if (runs.size() == 1) return runs.front().name;
-  const std::string prefix = without_seed_suffix(common_prefix(runs));
-  return prefix.empty() ? runs.front().name : prefix;
-}
-
-void require_one_task(std::span<const Run> runs) {
-  const Run* first = reference(runs);
-  for (const Run& run : runs) {
-    if (run.config.empty()) continue;
-    for (const char* key : {"data.name", "model.name"}) {
-      if (run.setting(key) == first->setting(key)) continue;
-      throw ConfigError(
-          fmt::format("{} and {} are runs of different tasks: {} is \"{}\" and \"{}\"; expected one data set and model "
-                      "(--allow-different-tasks compares them all the same)",
-                      first->name, run.name, key, first->setting(key), run.setting(key)));
-    }
-  }
-}
-
-std::vector<std::string> task_warnings(std::span<const Run> runs) {
-  std::vector<std::string> warnings;
-  const Run* first = reference(runs);
-  std::set<std::string> told;
-  for (const Run& run : runs) {
-    if (run.config.empty()) continue;
-    std::set<std::string> keys;
-    for (const Run* both : {first, &run}) {
-      for (const auto& [key, value] : both->config) keys.insert(key);
-    }
-    for (const std::string& key : keys) {
-      if (!is_of_task(key) || run.setting(key) == first->setting(key) || !told.insert(key).second) continue;
-      warnings.push_back(fmt::format("{} differs: \"{}\" in {}, \"{}\" in {}; their qualities may not compare", key,
-                                     first->setting(key), first->name, run.setting(key), run.name));
-    }
-  }
-  return warnings;
+  return fits;
 }
 
 }  // namespace dragonn::report

@@ -5,22 +5,26 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace dragonn::report {
 
-/// A step line of metrics.jsonl. Numbers that the line lacks, or that were not finite, are absent.
-struct StepPoint {
+/// The numbers that lines of steps and of evaluations have. Numbers that a line lacks, or that were not finite, are
+/// absent.
+struct RunPoint {
   double step = 0;
   double epoch = 0;
   double time = 0;                   ///< seconds since the start
   std::optional<double> time_ideal;  ///< seconds since the start, if the network took no time
-  double bytes = 0;                  ///< sent by a worker since the start, mean over workers
-  double bytes_of_step = 0;          ///< in this step
+  double bytes = 0;  ///< sent by a worker since the start, mean over workers; of evaluations interpolated
   std::optional<double> loss;
+};
+
+/// A step line of metrics.jsonl.
+struct StepPoint : RunPoint {
+  double bytes_of_step = 0;  ///< sent by a worker in this step, mean over workers
   std::optional<double> density_target, density_local, density_global;
   std::optional<double> selected_over_k;  ///< entries selected by a worker, mean over workers, over the requested k
   std::optional<double> threshold;        ///< of magnitudes
@@ -46,14 +50,8 @@ inline constexpr std::pair<const char*, std::optional<double> StepPoint::*> kSte
     {"lost_mass", &StepPoint::lost_mass}};
 
 /// An evaluation line.
-struct EvalPoint {
-  double step = 0;
-  double epoch = 0;
-  double time = 0;
-  std::optional<double> time_ideal;  ///< as in StepPoint
-  double bytes = 0;                  ///< as in StepPoint, between step lines in equal parts
+struct EvalPoint : RunPoint {
   std::string split;
-  std::optional<double> loss;
   std::map<std::string, double> metrics;  ///< "accuracy", "perplexity", ...
 };
 
@@ -97,19 +95,14 @@ struct Run {
 /// @throws ConfigError without a metrics.jsonl, DataError naming file and line for broken JSON.
 Run load_run(const std::filesystem::path& folder);
 
-/// Adds as many parent folders to names as it takes if folders share a name ("a/run", "b/run").
-void name_apart(std::span<Run> runs);
+/// The magnitude that a share of the entries of a gradient reaches, by descending share, and each fit's estimate of it.
+struct Fit {
+  std::string name;  ///< the gradient's file, without its folder
+  std::vector<double> share, magnitude, exponential, gamma, pareto;
+};
 
-/// Returns the name of a single run, or the common part of the names of a group's runs ("dgc-seed1", "dgc-seed2" ->
-/// "dgc").
-std::string group_label(std::span<const Run> runs);
-
-/// Refuses runs whose model or data set differs from the first run's. A run without a config passes.
-/// @throws ConfigError naming the two runs and the difference.
-void require_one_task(std::span<const Run> runs);
-
-/// Returns a warning for each other key of [model] and [data] that differs from the first run's, as a smaller test set
-/// does.
-std::vector<std::string> task_warnings(std::span<const Run> runs);
+/// Reads the fits of all inputs in a file of `dragonn-bench fit --json`, in its order.
+/// @throws ConfigError if the file is missing, DataError naming it if it is not such a file.
+std::vector<Fit> load_fits(const std::filesystem::path& file);
 
 }  // namespace dragonn::report

@@ -9,12 +9,15 @@
 namespace dragonn::report {
 namespace {
 
-double squared_distances(std::span<const std::optional<double>> values, double mean) {
-  double sum = 0;
-  for (const std::optional<double>& value : values) {
-    if (value) sum += (*value - mean) * (*value - mean);
-  }
-  return sum;
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// Returns the standard deviation of a sample (divisor: values - 1); 0 for one value.
+double deviation(const std::vector<double>& values, double mean) {
+  double squares = 0;
+  for (double value : values) squares += (value - mean) * (value - mean);
+  return values.size() > 1 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) : 0.0;
 }
 
 /// Returns the value below which `share` of the ascending values lie.
@@ -37,21 +40,17 @@ double student_t_975(std::size_t freedom) {
          (3 * std::pow(z, 7) + 19 * std::pow(z, 5) + 17 * std::pow(z, 3) - 15 * z) / (384 * n * n * n);
 }
 
-std::optional<Spread> spread(std::span<const std::optional<double>> values) {
-  Spread result;
-  for (const std::optional<double>& value : values) {
-    if (!value) continue;
-    result.low = result.count == 0 ? *value : std::min(result.low, *value);
-    result.high = result.count == 0 ? *value : std::max(result.high, *value);
-    result.mean += *value;
-    ++result.count;
+std::optional<Spread> spread(std::span<const std::optional<double>> all) {
+  std::vector<double> values;
+  for (const std::optional<double>& value : all) {
+    if (value) values.push_back(*value);
   }
-  if (result.count == 0) return std::nullopt;
-  const double count = static_cast<double>(result.count);
-  result.mean /= count;
-  if (result.count >= kMinimumForInterval) {
-    const double deviation = std::sqrt(squared_distances(values, result.mean) / (count - 1));
-    result.ci95 = student_t_975(result.count - 1) * deviation / std::sqrt(count);
+  if (values.empty()) return std::nullopt;
+  const auto [low, high] = std::ranges::minmax(values);
+  const std::size_t count = values.size();
+  Spread result{mean_of(values), low, high, count, {}};
+  if (count >= kMinimumForInterval) {
+    result.ci95 = student_t_975(count - 1) * deviation(values, result.mean) / std::sqrt(static_cast<double>(count));
   }
   return result;
 }
@@ -59,19 +58,14 @@ std::optional<Spread> spread(std::span<const std::optional<double>> values) {
 std::optional<Estimation> estimation(std::vector<double> values) {
   if (values.empty()) return std::nullopt;
   std::ranges::sort(values);
-  Estimation result;
-  result.steps = values.size();
-  const double count = static_cast<double>(values.size());
-  result.mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  double squares = 0;
-  for (double value : values) squares += (value - result.mean) * (value - result.mean);
-  const double deviation = values.size() > 1 ? std::sqrt(squares / (count - 1)) : 0.0;
-  const double half_width = kNormal95 * deviation / std::sqrt(count);
-  result.ci_low = result.mean - half_width;
-  result.ci_high = result.mean + half_width;
-  result.p5 = percentile(values, 0.05);
-  result.p95 = percentile(values, 0.95);
-  return result;
+  const double mean = mean_of(values);
+  const double half_width = kNormal95 * deviation(values, mean) / std::sqrt(static_cast<double>(values.size()));
+  return Estimation{.steps = values.size(),
+                    .mean = mean,
+                    .ci_low = mean - half_width,
+                    .ci_high = mean + half_width,
+                    .p5 = percentile(values, 0.05),
+                    .p95 = percentile(values, 0.95)};
 }
 
 std::optional<Estimation> estimation(std::span<const Run> runs) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -23,6 +24,20 @@ struct Spread {
 inline constexpr std::size_t kMinimumForInterval = 3;
 
 std::optional<Spread> spread(std::span<const std::optional<double>> values);
+
+/// Returns the spread of one number of the items: a member, or a function of an item.
+template <class Items, class Number>
+std::optional<Spread> spread_of(const Items& items, Number number) {
+  std::vector<std::optional<double>> values;
+  for (const auto& item : items) values.push_back(std::invoke(number, item));
+  return spread(values);
+}
+
+/// Returns one number of a struct that may be absent.
+template <class Struct>
+std::optional<double> field(const std::optional<Struct>& numbers, double Struct::*number) {
+  return numbers ? std::optional((*numbers).*number) : std::nullopt;
+}
 
 /// Returns the 97.5th percentile of Student's t distribution: 95 % lie within this many standard errors.
 /// @param freedom degrees of freedom, at least 1.

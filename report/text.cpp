@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include "report/text.h"
 
-#include <set>
-
 namespace dragonn::report {
 
-std::string markup_escaped(std::string_view text) {
+std::string escaped(std::string_view text, std::initializer_list<std::pair<char, std::string_view>> escapes) {
   std::string result;
-  for (char letter : text) {
-    if (letter == '<') {
-      result += "&lt;";
-    } else if (letter == '&') {
-      result += "&amp;";
-    } else if (letter == '"') {
-      result += "&quot;";
-    } else {
+  for (const char letter : text) {
+    const auto* const escape = std::ranges::find(escapes, letter, &std::pair<char, std::string_view>::first);
+    if (escape == escapes.end()) {
       result += letter;
+    } else {
+      result += escape->second;
     }
   }
   return result;
+}
+
+std::string markup_escaped(std::string_view text) {
+  return escaped(text, {{'<', "&lt;"}, {'&', "&amp;"}, {'"', "&quot;"}});
 }
 
 std::string network_text(const Network& network) {
@@ -37,16 +36,13 @@ std::string clock_text(const Run& run) {
 }
 
 std::string clock_text(const Comparison& comparison) {
-  std::set<std::string> texts;
-  for_each_run(comparison, [&](const Run& run) { texts.insert(clock_text(run)); });
-  if (texts.size() == 1) return *texts.begin();
-  return "times of several kinds: the table names each run's";
+  return shared_text(
+      comparison, [](const Run& run) { return clock_text(run); }, "times of several kinds: the table names each run's");
 }
 
 std::string clock_name(const Comparison& comparison) {
-  std::set<std::string> names;
-  for_each_run(comparison, [&](const Run& run) { names.insert(run.is_virtual() ? "virtual time" : "wall time"); });
-  return names.size() == 1 ? *names.begin() : "time";
+  return shared_text(
+      comparison, [](const Run& run) { return run.is_virtual() ? "virtual time" : "wall time"; }, "time");
 }
 
 std::optional<Network> shared_network(const Comparison& comparison) {
@@ -65,8 +61,7 @@ std::string described_network_name(const Comparison& comparison) {
 bool has_ideal_times(const Comparison& comparison) {
   bool found = false;
   for_each_run(comparison, [&](const Run& run) {
-    found =
-        found || std::ranges::any_of(run.evals, [](const EvalPoint& point) { return point.time_ideal.has_value(); });
+    for (const EvalPoint& point : run.evals) found = found || point.time_ideal;
   });
   return found;
 }

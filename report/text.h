@@ -2,8 +2,11 @@
 /// Text helpers for pages, figures and the terminal.
 #pragma once
 
+#include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/units_text.h"
 #include "report/compare.h"
@@ -11,8 +14,18 @@
 
 namespace dragonn::report {
 
+/// Replaces characters by their escapes.
+std::string escaped(std::string_view text, std::initializer_list<std::pair<char, std::string_view>> escapes);
 /// Escapes plain text for the content of an HTML or SVG element.
 std::string markup_escaped(std::string_view text);
+
+/// Returns what text(run) is for all runs, or `otherwise` if it differs.
+template <class Text>
+std::string shared_text(const Comparison& comparison, Text text, std::string otherwise) {
+  std::set<std::string> texts;
+  for_each_run(comparison, [&](const Run& run) { texts.insert(text(run)); });
+  return texts.size() == 1 ? *texts.begin() : otherwise;
+}
 
 /// Returns "100 Mbit/s, 100 us latency", or the preset's name if nothing more is known.
 std::string network_text(const Network& network);

@@ -63,7 +63,7 @@ edges_of() { sed -nE 's/.* cov: ([0-9]+) .*/\1/p' "$build/state/$1/log" 2>/dev/n
 # The names of keys, which a fuzzer would hardly find.
 dictionary() {
   { grep -ohE '"[a-z_.-]{2,}"' trainer/config/config_keys.def report/run.cpp trainer/cost_model/tensor_selection_json.cpp \
-    data/text/squad_file.cpp report/fit.cpp | sort -u; } >"$scratch/dictionary"
+    data/text/squad_file.cpp | sort -u; } >"$scratch/dictionary"
 }
 
 # fuzz TARGET RUNS

@@ -15,7 +15,7 @@
 #include "core/program_pages.h"
 #include "core/settings.h"
 #include "trainer/config/config.h"
-#include "trainer/config/config_hint.h"
+#include "trainer/config/config_keys.h"
 #include "trainer/list.h"
 
 namespace dragonn::trainer {
@@ -27,7 +27,6 @@ constexpr const char* kRun = "Run";
 constexpr const char* kResume = "Resume, evaluate and export";
 constexpr const char* kInspect = "Inspect";
 
-/// The value of --print-config that prints all keys.
 constexpr const char* kAllSettings = "all";
 
 constexpr const char* kFooter =

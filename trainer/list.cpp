@@ -11,8 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "codec/indices/index_codec.h"
-#include "codec/value_codec.h"
-#include "codec/values/list_value_codec.h"
+#include "codec/values/value_codec.h"
 #include "comm/network_model.h"
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
@@ -32,21 +31,15 @@ namespace {
 
 constexpr std::size_t kColumns = 80;
 
-/// The settings of one table of a config.
-struct Table {
-  std::string name;
-  SettingSpecs settings;
-};
-
 /// The text of `--list KIND NAME`.
 struct Description {
   std::string summary;
-  std::string source;
-  std::string traffic;
-  std::string chosen_by;                ///< "compression.sparsifier = \"topk\""
+  std::string source = {};
+  std::string traffic = {};
+  std::string chosen_by = {};           ///< "compression.sparsifier = \"topk\""
   std::vector<std::string> parts = {};  ///< parts of a method
   std::string plugin = {};              ///< file that registered it; empty for the program's own
-  std::vector<Table> tables = {};
+  std::vector<std::pair<std::string, SettingSpecs>> tables = {};  ///< of a config, with their settings
 };
 
 struct Kind {
@@ -65,11 +58,11 @@ std::string formula(const std::string& words) {
          "k of n entries each; counts and flags come on top";
 }
 
-/// Describes the traffic: a code has as many bits for each entry of any large bucket.
-std::string code_traffic(const codec::ValueCodecEntry& entry) {
+/// A code has as many bits for each entry of any large bucket.
+std::string code_traffic(const codec::QuantizerEntry& entry) {
   constexpr std::size_t kEntries = 1 << 20;
-  const auto quantizer = entry.make(Settings(entry.settings), kEntries, Device{});
-  const double bits = 8.0 * static_cast<double>(quantizer->code_bytes()) / static_cast<double>(kEntries);
+  const std::size_t bytes = entry.make(Settings(entry.settings))->code_bytes(kEntries);
+  const double bits = 8.0 * static_cast<double>(bytes) / static_cast<double>(kEntries);
   return fmt::format(
       "about {:.3g} n (P-1) bits that a worker sends for each bucket of n entries to P-1 other workers, "
       "with the default settings",
@@ -79,7 +72,7 @@ std::string code_traffic(const codec::ValueCodecEntry& entry) {
 template <class Entry>
 std::string traffic_of(const Entry& entry) {
   if constexpr (std::is_same_v<Entry, comm::SparseCollectiveEntry>) return formula(entry.traffic);
-  if constexpr (std::is_same_v<Entry, codec::ValueCodecEntry>) return code_traffic(entry);
+  if constexpr (std::is_same_v<Entry, codec::QuantizerEntry>) return code_traffic(entry);
   return "";
 }
 
@@ -89,13 +82,12 @@ Kind registered(const std::string& plural, const std::string& key, const std::st
   const auto describe = [key, table](const std::string& name) {
     const Entry& entry = Registry<Entry>::instance().at(name);
     const std::string own_table = table.ends_with('*') ? table.substr(0, table.size() - 1) + name : table;
-    return Description{entry.summary,
-                       entry.source,
-                       traffic_of(entry),
-                       fmt::format("{} = \"{}\"", key, name),
-                       {},
-                       Registry<Entry>::instance().plugin_of(name),
-                       {{own_table, entry.settings}}};
+    return Description{.summary = entry.summary,
+                       .source = entry.source,
+                       .traffic = traffic_of(entry),
+                       .chosen_by = fmt::format("{} = \"{}\"", key, name),
+                       .plugin = Registry<Entry>::instance().plugin_of(name),
+                       .tables = {{own_table, entry.settings}}};
   };
   return {Entry::kKind, plural, key.substr(0, key.rfind('.')), [] { return Registry<Entry>::instance().names(); },
           describe};
@@ -114,15 +106,13 @@ const Entry* add_part(const std::string& name, Description& text, const std::str
 
 Description describe_method(const std::string& name) {
   const Method method = find_method(name);
-  Description text;
-  text.summary = method.summary;
-  text.chosen_by = fmt::format("compression.method = \"{}\"", name);
+  Description text{.summary = method.summary, .chosen_by = fmt::format("compression.method = \"{}\"", name)};
   const bool takes_momentum = method.memory_with_momentum != method.memory;
   const auto with_settings = [&](const RegistryEntry* part) {
-    if (part != nullptr) text.tables.push_back({"compression." + part->name, part->settings});
+    if (part != nullptr) text.tables.emplace_back("compression." + part->name, part->settings);
   };
   with_settings(add_part<compress::SparsifierEntry>(method.sparsifier, text));
-  with_settings(add_part<codec::ValueCodecEntry>(method.quantizer, text));
+  with_settings(add_part<codec::QuantizerEntry>(method.quantizer, text));
   const auto* collective = add_part<comm::SparseCollectiveEntry>(method.collective, text);
   // If everything is sent dense or in codes, the settings of a sparse collective have no effect.
   if (method.sparsifier != "none") with_settings(collective);
@@ -132,7 +122,7 @@ Description describe_method(const std::string& name) {
   }
   text.traffic = method.quantizer == "none"
                      ? formula(Registry<comm::SparseCollectiveEntry>::instance().at(method.collective).traffic)
-                     : code_traffic(Registry<codec::ValueCodecEntry>::instance().at(method.quantizer));
+                     : code_traffic(Registry<codec::QuantizerEntry>::instance().at(method.quantizer));
   return text;
 }
 
@@ -140,8 +130,6 @@ Description describe_network(const std::string& name) {
   const comm::NetworkPreset& preset = comm::find_network_preset(name);
   const std::string numbers = network_text(preset.network.gbps(), preset.network.latency_us());
   return {.summary = fmt::format("{}: {}", numbers, preset.source),
-          .source = "",
-          .traffic = "",
           .chosen_by = fmt::format("network.model = \"alpha-beta\", network.preset = \"{}\"", name)};
 }
 
@@ -154,9 +142,9 @@ const std::vector<Kind>& kinds() {
       registered<UpdateSchemeEntry>("update_schemes", "update.scheme", "update.*"),
       {"method", "methods", "compression", method_names, describe_method},
       registered<compress::SparsifierEntry>("sparsifiers", "compression.sparsifier", "compression.*"),
-      registered<codec::ValueCodecEntry>("quantizers", "compression.quantizer", "compression.*"),
+      registered<codec::QuantizerEntry>("quantizers", "compression.quantizer", "compression.*"),
       registered<codec::IndexCodecEntry>("index_codecs", "compression.codec.indices", "compression.codec.*"),
-      registered<codec::ListValueCodecEntry>("value_codecs", "compression.codec.values", "compression.codec.*"),
+      registered<codec::ValueCodecEntry>("value_codecs", "compression.codec.values", "compression.codec.*"),
       registered<compress::MemoryEntry>("memories", "compression.memory", "compression.*"),
       registered<compress::DensityScheduleEntry>("density_schedules", "compression.density_schedule", "compression.*"),
       registered<comm::SparseCollectiveEntry>("collectives", "compression.collective", "compression.*"),
@@ -174,7 +162,7 @@ std::string summary_of(const Kind& kind, const std::string& name) {
 
 using KindList = std::vector<const Kind*>;
 
-/// Returns the kinds that a word means: that of this name, or those that a table of a config chooses.
+/// Returns the kinds that a word means: the one of this name, or those that a table of a config chooses.
 KindList find_kinds(std::string word) {
   std::ranges::replace(word, '-', '_');
   KindList of_table;
@@ -187,13 +175,10 @@ KindList find_kinds(std::string word) {
   return of_table;
 }
 
-/// Returns the kinds among `among` that have a component of this name.
-KindList kinds_with(const std::string& name, const KindList& among) {
-  KindList found;
-  for (const Kind* kind : among) {
-    if (std::ranges::count(kind->names(), name) > 0) found.push_back(kind);
-  }
-  return found;
+/// Returns those that have a component of this name.
+KindList kinds_with(const std::string& name, KindList kinds) {
+  std::erase_if(kinds, [&](const Kind* kind) { return std::ranges::count(kind->names(), name) == 0; });
+  return kinds;
 }
 
 KindList all_kinds() {
@@ -219,7 +204,7 @@ std::string list_kind(const Kind& kind) {
   return text;
 }
 
-/// Returns "Source:  " and the text beside it, on as many lines as it takes; nothing for an empty text.
+/// Returns the name and the text beside it, on as many lines as it takes; nothing for an empty text.
 std::string paragraph(const std::string& name, const std::string& body) {
   constexpr std::size_t kIndent = 11;
   std::string text;
@@ -248,14 +233,12 @@ std::string list_component(const Kind& kind, const std::string& name) {
   }
   text += paragraph("Plug-in", description.plugin);
   text += paragraph("Source", description.source) + paragraph("Traffic", description.traffic);
-  bool has_settings = false;
-  for (const Table& table : description.tables) {
-    if (table.settings.empty()) continue;
-    has_settings = true;
-    text += fmt::format("\nSettings in [{}], with their defaults:\n", table.name);
-    for (const SettingSpec& spec : table.settings) text += list_setting(spec, spec.describe_type());
+  std::string settings;
+  for (const auto& [table, specs] : description.tables) {
+    if (!specs.empty()) settings += fmt::format("\nSettings in [{}], with their defaults:\n", table);
+    for (const SettingSpec& spec : specs) settings += list_setting(spec, spec.describe_type());
   }
-  return has_settings ? text : text + "\nIt has no settings of its own.\n";
+  return text + (settings.empty() ? "\nIt has no settings of its own.\n" : settings);
 }
 
 /// Returns a line for each component: "kind name: summary".
@@ -274,10 +257,9 @@ std::string list_kinds(const KindList& chosen) {
 std::string list_named(const std::string& name, const KindList& found) {
   if (found.size() == 1) return list_component(*found.front(), name);
   const auto method = std::ranges::find(found, std::string("method"), &Kind::singular);
-  std::string text;
-  if (method != found.end()) text = list_component(**method, name) + "\n";
-  text += fmt::format("{} components have the name {}{}:\n", method != found.end() ? "Other" : "Several", name,
-                      method != found.end() ? ", too" : "");
+  std::string text = method == found.end() ? fmt::format("Several components have the name {}:\n", name)
+                                           : fmt::format("{}\nOther components have the name {}, too:\n",
+                                                         list_component(**method, name), name);
   for (const Kind* kind : found) {
     if (kind->singular != "method") text += fmt::format("  dragonn-train --list {} {}\n", kind->plural, name);
   }
@@ -295,17 +277,15 @@ std::string list_keys(const std::string& table, const std::vector<ConfigKey>& ke
   std::vector<std::string> names;
   for (const Kind& kind : kinds()) names.insert(names.end(), {kind.plural, kind.table});
   for (const ConfigKey& key : config_schema().keys) names.push_back(key.table);
-  const std::size_t kinds_and_tables = names.size();
+  const auto kinds_and_tables = std::ssize(names);
   for (const Kind& kind : kinds()) {
     // There are many short names: one with another first letter is hardly meant.
     std::ranges::copy_if(kind.names(), std::back_inserter(names),
                          [&](const std::string& name) { return name.substr(0, 1) == word.substr(0, 1); });
   }
   const auto nearest = nearest_name(word, names);
-  const auto place = nearest ? std::ranges::find(names, *nearest) - names.begin() : 0;
-  if (nearest && static_cast<std::size_t>(place) >= kinds_and_tables) {
+  if (nearest && std::ranges::find(names, *nearest) - names.begin() >= kinds_and_tables)
     throw ConfigError(fmt::format("--list: no component '{}'; did you mean '{}'?", word, *nearest));
-  }
   throw ConfigError(fmt::format("--list: unknown kind '{}'; {}valid: {}", word,
                                 nearest ? fmt::format("did you mean '{}'? ", *nearest) : "",
                                 fmt::join(component_kinds(), ", ")));

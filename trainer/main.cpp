@@ -21,6 +21,7 @@
 #include "core/program.h"
 #include "trainer/command_line.h"
 #include "trainer/config/assemble.h"
+#include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
 #include "trainer/list.h"
 #include "trainer/run/device_choice.h"
@@ -30,16 +31,11 @@
 
 namespace {
 
+using namespace dragonn;
+using namespace dragonn::trainer;
 namespace fs = std::filesystem;
-using dragonn::ConfigError;
-using dragonn::comm::CollectiveError;
-using dragonn::trainer::Backend;
-using dragonn::trainer::CommandLine;
-using dragonn::trainer::Job;
-using dragonn::trainer::PrintConfig;
-using dragonn::trainer::RunSpec;
+using comm::CollectiveError;
 
-/// Returns the keys that the command line sets.
 std::vector<std::string> overrides_of(const CommandLine& line) {
   std::vector<std::string> overrides = line.overrides;
   if (line.workers > 0) overrides.push_back(fmt::format("comm.workers={}", line.workers));
@@ -47,7 +43,7 @@ std::vector<std::string> overrides_of(const CommandLine& line) {
 }
 
 void load_named_plugins(const CommandLine& line) {
-  for (const std::string& file : line.plugins) dragonn::trainer::load_plugin_methods(file, "--plugin " + file);
+  for (const std::string& file : line.plugins) load_plugin_methods(file, "--plugin " + file);
 }
 
 RunSpec load(const CommandLine& line) {
@@ -55,9 +51,8 @@ RunSpec load(const CommandLine& line) {
   const bool shows_defaults =
       line.config.empty() && line.print_config != PrintConfig::kNo && !line.dry_run && line.named_run().empty();
   const std::vector<std::string> overrides = overrides_of(line);
-  RunSpec config = shows_defaults ? dragonn::trainer::default_config(overrides)
-                                  : dragonn::trainer::load_config(line.config_file(), overrides);
-  if (const auto quick = dragonn::quick_limit()) {
+  RunSpec config = shows_defaults ? default_config(overrides) : load_config(line.config_file(), overrides);
+  if (const auto quick = quick_limit()) {
     const std::int64_t steps = config.train.max_steps;
     config.train.max_steps = steps > 0 ? std::min(steps, *quick) : *quick;
   }
@@ -68,7 +63,7 @@ RunSpec load(const CommandLine& line) {
 RunSpec connection_of(const CommandLine& line) {
   RunSpec config;
   try {
-    config.comm = dragonn::trainer::load_comm_config(line.config_file(), overrides_of(line));
+    config.comm = load_comm_config(line.config_file(), overrides_of(line));
   } catch (const std::exception&) {
     // The error that all learn is that of the whole config.
   }
@@ -86,27 +81,26 @@ fs::path output_folder(const CommandLine& line, const RunSpec& config) {
 }
 
 Job make_job(const CommandLine& line, RunSpec config) {
-  dragonn::trainer::choose_device(config);  // an error comes before a long read of data
+  choose_device(config);  // an error comes before a long read of data
   Job job;
   job.folder = {output_folder(line, config)};
   job.resume = line.resume;
-  job.data = dragonn::trainer::load_data(config);
+  job.data = load_data(config);
   job.config = std::move(config);
   return job;
 }
 
 void print_plan(const RunSpec& config, int world_size) {
-  const dragonn::trainer::DeviceChoice choice = dragonn::trainer::choose_device(config);
-  const auto network = dragonn::trainer::make_network(config, choice.device);
-  auto plan = dragonn::trainer::plan_run(config, network, world_size, choice.device);
-  dragonn::trainer::add_selection(plan, config, network.arena(), world_size, choice.device);
-  fmt::print("device: {}\n{}", choice.describe(), dragonn::trainer::describe(plan, config, world_size));
+  const DeviceChoice choice = choose_device(config);
+  const auto network = make_network(config, choice.device);
+  auto plan = plan_run(config, network, world_size, choice.device);
+  add_selection(plan, config, network.arena(), world_size, choice.device);
+  fmt::print("device: {}\n{}", choice.describe(), describe(plan, config, world_size));
 }
 
-/// Runs one rank, on any backend.
-int run_rank(const CommandLine& line, const Job& job, dragonn::comm::Communicator& communicator) {
-  if (line.evaluate.empty()) return dragonn::trainer::run_training(job, communicator);
-  dragonn::trainer::run_evaluation(job, line.evaluate, communicator);
+int run_rank(const CommandLine& line, const Job& job, comm::Communicator& communicator) {
+  if (line.evaluate.empty()) return run_training(job, communicator);
+  run_evaluation(job, line.evaluate, communicator);
   return 0;
 }
 
@@ -118,55 +112,52 @@ bool is_for_one(const CommandLine& line) {
 /// Runs the options that only print, or export; true if there was one.
 bool run_for_one(const CommandLine& line, const RunSpec& config, int world_size) {
   if (is_for_one(line)) {
-    for (const std::string& note : config.notes) dragonn::log::info(0, "{}", note);
+    for (const std::string& note : config.notes) log::info(0, "{}", note);
   }
-  if (line.print_config != PrintConfig::kNo) fmt::print("{}", dragonn::trainer::to_toml(config));
-  if (line.print_config == PrintConfig::kAll) fmt::print("{}", dragonn::trainer::other_settings(config));
+  if (line.print_config != PrintConfig::kNo) fmt::print("{}", to_toml(config));
+  if (line.print_config == PrintConfig::kAll) fmt::print("{}", other_settings(config));
   if (line.dry_run) print_plan(config, world_size);
-  if (!line.export_file.empty()) dragonn::trainer::run_export(config, line.from, line.export_file);
+  if (!line.export_file.empty()) run_export(config, line.from, line.export_file);
   return is_for_one(line);
 }
 
 int run_locally(const CommandLine& line, RunSpec config) {
-  dragonn::log::set_level(config.logging.level);
+  log::set_level(config.logging.level);
   const int workers = static_cast<int>(config.comm.workers);
   if (run_for_one(line, config, workers)) return 0;
-  if (config.comm.backend == Backend::kMpi || config.comm.backend == Backend::kNccl) {
-    throw ConfigError(fmt::format("comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun{}",
-                                  dragonn::name_of(config.comm.backend),
-                                  config.comm.backend == Backend::kNccl ? "; or comm.bootstrap = \"tcp\"" : ""));
-  }
+  require(config.comm.backend != Backend::kMpi && config.comm.backend != Backend::kNccl,
+          "comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun{}",
+          name_of(config.comm.backend), config.comm.backend == Backend::kNccl ? "; or comm.bootstrap = \"tcp\"" : "");
   const Job job = make_job(line, std::move(config));
   int exit_code = 0;
-  dragonn::comm::run_local(workers, dragonn::trainer::local_options(job.config),
-                           [&](dragonn::comm::Communicator& communicator) {
-                             const int code = run_rank(line, job, communicator);
-                             if (communicator.rank() == 0) exit_code = code;
-                           });
+  comm::run_local(workers, local_options(job.config), [&](comm::Communicator& communicator) {
+    const int code = run_rank(line, job, communicator);
+    if (communicator.rank() == 0) exit_code = code;
+  });
   return exit_code;
 }
 
-using RankFunction = std::function<void(dragonn::comm::Communicator&)>;
+using RankFunction = std::function<void(comm::Communicator&)>;
 
 /// Runs as one process of several, which `run_ranks` connects. If this one cannot read its config, all learn it.
 int run_as_process(const CommandLine& line, const RunSpec& config, const std::exception_ptr& unreadable,
                    const std::function<void(const RankFunction&)>& run_ranks) {
-  dragonn::log::set_level(config.logging.level);
+  log::set_level(config.logging.level);
   int exit_code = 0;
-  run_ranks([&](dragonn::comm::Communicator& communicator) {
+  run_ranks([&](comm::Communicator& communicator) {
     try {
-      dragonn::comm::throw_everywhere(communicator, unreadable);
+      comm::throw_everywhere(communicator, unreadable);
       if (is_for_one(line)) {
-        dragonn::comm::rank_zero_or_none(communicator, [&] { run_for_one(line, config, communicator.size()); });
+        comm::rank_zero_or_none(communicator, [&] { run_for_one(line, config, communicator.size()); });
         return;
       }
       Job job;
-      dragonn::comm::all_ranks_or_none(communicator, [&] { job = make_job(line, config); });
+      comm::all_ranks_or_none(communicator, [&] { job = make_job(line, config); });
       exit_code = run_rank(line, job, communicator);
     } catch (const CollectiveError& error) {
       // Every rank is here, so one prints for all. The others wait until it has, since a launcher ends all processes as
       // soon as one of them fails.
-      if (communicator.rank() == 0) dragonn::log::error(0, "{}", error.what());
+      if (communicator.rank() == 0) log::error(0, "{}", error.what());
       communicator.barrier();
       exit_code = error.exit_code();
     }
@@ -183,9 +174,9 @@ int run_by_mpi(const CommandLine& line, const RunSpec& config, std::exception_pt
   }
   try {
     return run_as_process(line, config, unreadable, [&](const RankFunction& fn) {
-      dragonn::comm::run_mpi({.timeout_s = config.comm.timeout_s, .start_timeout_s = config.comm.start_timeout_s}, fn);
+      comm::run_mpi({.timeout_s = config.comm.timeout_s, .start_timeout_s = config.comm.start_timeout_s}, fn);
     });
-  } catch (const dragonn::CommError&) {
+  } catch (const CommError&) {
     // A launcher that this MPI does not know leaves every process alone with its error.
     if (unreadable) std::rethrow_exception(unreadable);
     throw;
@@ -194,11 +185,11 @@ int run_by_mpi(const CommandLine& line, const RunSpec& config, std::exception_pt
 
 int run_by_tcp(const CommandLine& line, const RunSpec& config, const std::exception_ptr& unreadable) {
   try {
-    const auto tcp = dragonn::comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s, config.comm.secret_file);
-    return run_as_process(line, config, unreadable, [&](const RankFunction& fn) { dragonn::comm::run_tcp(tcp, fn); });
+    const auto tcp = comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s, config.comm.secret_file);
+    return run_as_process(line, config, unreadable, [&](const RankFunction& fn) { comm::run_tcp(tcp, fn); });
   } catch (const CollectiveError&) {
     throw;
-  } catch (const dragonn::Error&) {
+  } catch (const Error&) {
     // Ranks that do not find each other have their own errors first.
     if (unreadable) std::rethrow_exception(unreadable);
     throw;
@@ -208,11 +199,11 @@ int run_by_tcp(const CommandLine& line, const RunSpec& config, const std::except
 int run(const CommandLine& line) {
   if (line.list) {
     load_named_plugins(line);
-    if (!line.config.empty()) dragonn::trainer::load_plugins_of(line.config, line.overrides);
-    fmt::print("{}", dragonn::trainer::list_components(*line.list));
+    if (!line.config.empty()) load_plugins_of(line.config, line.overrides);
+    fmt::print("{}", list_components(*line.list));
     return 0;
   }
-  dragonn::trainer::StopSignals::install();
+  StopSignals::install();
   RunSpec config;
   std::exception_ptr unreadable;
   try {
@@ -223,9 +214,9 @@ int run(const CommandLine& line) {
   }
   const bool by_tcp = config.comm.process_backend() == Backend::kTcp;
   // They need no other process.
-  const bool alone = (unreadable || is_for_one(line)) && !dragonn::comm::detect_process();
+  const bool alone = (unreadable || is_for_one(line)) && !comm::detect_process();
   if (by_tcp && !alone) return run_by_tcp(line, config, unreadable);
-  if (!by_tcp && dragonn::comm::launched_by_mpi()) return run_by_mpi(line, config, unreadable);
+  if (!by_tcp && comm::launched_by_mpi()) return run_by_mpi(line, config, unreadable);
   if (unreadable) std::rethrow_exception(unreadable);
   return run_locally(line, std::move(config));
 }
@@ -235,13 +226,13 @@ int run(const CommandLine& line) {
 int main(int argc, char** argv) {
   try {
     CommandLine line;
-    if (const auto code = dragonn::trainer::parse_command_line(argc, argv, line)) return *code;
+    if (const auto code = parse_command_line(argc, argv, line)) return *code;
     return run(line);
   } catch (const CollectiveError& error) {
-    dragonn::log::error(0, "{}", error.what());
+    log::error(0, "{}", error.what());
     return error.exit_code();
   } catch (const std::exception& error) {
-    dragonn::log::error(0, "{}", error.what());
-    return dragonn::exit_code(error);
+    log::error(0, "{}", error.what());
+    return exit_code(error);
   }
 }

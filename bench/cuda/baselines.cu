@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Threshold selections made of a library's parts: CUB's DeviceSelect, and the pipeline of DGC's encoders, which writes
-// a mask for every element, scans it, and scatters by its sums. Both give ascending indices, as ours do.
+// Selections made of a library's parts. By a threshold: CUB's DeviceSelect, and the pipeline of DGC's encoders, which
+// writes a mask for every element, scans it, and scatters by its sums. Both give ascending indices, as ours do. The k
+// largest in no order: CUB's DeviceTopK on the magnitudes. The toolkit's CUB may be too old for it; a newer one can be
+// put in front (bench/README.md).
 #include <cub/device/device_scan.cuh>
 #include <cub/device/device_select.cuh>
+#include <cub/version.cuh>
 #include <thrust/iterator/counting_iterator.h>
 
-#include "bench/cuda/scratch.h"
 #include "bench/selection.h"
+#include "kernels/cuda/runtime.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/select.h"
+
+#if CUB_VERSION >= 300300  // before, DeviceTopK has other arguments, or is missing
+#include <cub/device/device_topk.cuh>
+#include <thrust/iterator/transform_iterator.h>
+#endif
 
 namespace dragonn::bench {
 namespace {
@@ -19,6 +27,36 @@ using kernels::cuda::element_stride;
 using kernels::cuda::first_element;
 using kernels::cuda::kThreads;
 using kernels::cuda::launch;
+
+/// Memory that is kept from call to call.
+struct Scratch {
+  explicit Scratch(const Device& device) : bytes(0, device), words(0, device), floats(0, device), count(1, device) {}
+  Buffer<std::byte> bytes;
+  Buffer<std::uint32_t> words;
+  Buffer<float> floats;
+  Buffer<std::uint32_t> count;
+};
+Scratch& scratch_on(const Device& device) {
+  thread_local Scratch scratch(device);
+  return scratch;
+}
+
+/// Calls run(memory, bytes) as CUB wants it: once for the number of bytes, once with the memory.
+template <class Run>
+void with_storage(Scratch& scratch, const char* operation, const Run& run) {
+  std::size_t bytes = 0;
+  kernels::cuda::check(run(nullptr, bytes), operation);
+  scratch.bytes.resize_discard(bytes);
+  kernels::cuda::check(run(static_cast<void*>(scratch.bytes.data()), bytes), operation);
+}
+
+std::uint32_t read(kernels::cuda::Context& here, const std::uint32_t* value) {
+  kernels::cuda::check(
+      cudaMemcpyAsync(here.host_results(), value, sizeof *value, cudaMemcpyDeviceToHost, here.stream()),
+      "cudaMemcpyAsync");
+  here.synchronize();
+  return *static_cast<const std::uint32_t*>(here.host_results());
+}
 
 struct Reaches {
   const float* values;
@@ -73,10 +111,50 @@ void select_with_prefix_sums(const Subject& subject, SparseVector& selected) {
               selected.values.data());
 }
 
+#if CUB_VERSION >= 300300
+struct Magnitude {
+  __device__ float operator()(float value) const { return fabsf(value); }
+};
+
+void select_with_topk(const Subject& subject, SparseVector& selected) {
+  Context& here = context(subject.gradient.device());
+  Scratch& scratch = scratch_on(subject.gradient.device());
+  scratch.floats.resize_discard(subject.k);
+  selected.resize_discard(subject.k);
+  const auto magnitudes = thrust::make_transform_iterator(subject.gradient.data(), Magnitude{});
+  const auto how = cuda::std::execution::env{cuda::stream_ref{here.stream()},
+                                             cuda::execution::require(cuda::execution::determinism::not_guaranteed,
+                                                                      cuda::execution::output_ordering::unsorted)};
+  with_storage(scratch, "cub::DeviceTopK::MaxPairs", [&](void* memory, std::size_t& bytes) {
+    return cub::DeviceTopK::MaxPairs(memory, bytes, magnitudes, scratch.floats.data(),
+                                     thrust::counting_iterator<std::uint32_t>(0), selected.indices.data(),
+                                     static_cast<std::int64_t>(subject.gradient.size()),
+                                     static_cast<std::int64_t>(subject.k), how);
+  });
+  kernels::gather(subject.gradient, std::as_const(selected.indices).view(), selected.values.view());
+}
+
+const std::string topk_obstacle;
+#else
+void (*const select_with_topk)(const Subject&, SparseVector&) = nullptr;
+const std::string topk_obstacle = "DeviceTopK came with CUB 3.3, and this build's is " +
+                                  std::to_string(CUB_MAJOR_VERSION) + "." + std::to_string(CUB_MINOR_VERSION);
+#endif
+
 const Registration<BaselineEntry> cub_select{
-    gpu_baseline("cub_select_if", "CUB's DeviceSelect::If on indices, then a gather of the values", select_with_cub)};
-const Registration<BaselineEntry> prefix_sums{
-    gpu_baseline("prefix_sums", "mask, scan, scatter: the pipeline of DGC's encoders", select_with_prefix_sums)};
+    {{"cub_select_if", "CUB's DeviceSelect::If on indices, then a gather of the values"},
+     DeviceType::kCuda,
+     "",
+     select_with_cub}};
+const Registration<BaselineEntry> prefix_sums{{{"prefix_sums", "mask, scan, scatter: the pipeline of DGC's encoders"},
+                                               DeviceType::kCuda,
+                                               "",
+                                               select_with_prefix_sums}};
+const Registration<BaselineEntry> cub_topk{
+    {{"cub_topk", "CUB's DeviceTopK on magnitudes, then a gather of the values; unordered"},
+     DeviceType::kCuda,
+     topk_obstacle,
+     select_with_topk}};
 
 }  // namespace
 }  // namespace dragonn::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Variants of the threshold selection in one standalone program: it checks them against each other and against the
-// host, and measures them beside a copy and a sum, so that a choice between them rests on one run on the GPU at hand.
+// host, and measures them beside a copy, so that a choice between them rests on one run on the GPU at hand.
 //
 // nvcc -std=c++20 -O3 --fmad=false -arch=sm_90 -o select_lab bench/cuda/select_lab.cu
 //
@@ -10,9 +10,9 @@
 // Exit code: 0 done, 1 a variant is wrong, 2 bad usage, 77 there is no GPU.
 //
 // examine reads the values; fused accumulates residual = 0.9 residual + gradient first, which reads 8 bytes per element
-// and writes 4. All select |x| >= threshold, ascending. look_back: a tile per block, places by decoupled look-back, 16,
-// 32 or 64 elements a thread. segments: a chunk per warp, whose hits go to the warp's own segment; a second kernel
-// packs the segments. Where a segment overflows, look_back repeats the selection.
+// and writes 4. All select |x| >= threshold, ascending. look_back: a tile per block, places by decoupled look-back, 32
+// elements a thread as the product has, or 64. segments: a chunk per warp, whose hits go to the warp's own segment; a
+// second kernel packs the segments. Where a segment overflows, look_back repeats the selection.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -22,15 +22,10 @@
 #include <cstring>
 #include <cuda_runtime_api.h>
 #include <functional>
-#include <memory>
+#include <iterator>
 #include <string>
 #include <type_traits>
 #include <vector>
-
-#ifdef __CUDACC__
-#include <cub/device/device_select.cuh>
-#include <thrust/iterator/counting_iterator.h>
-#endif
 
 namespace {
 
@@ -41,6 +36,8 @@ constexpr unsigned kWarps = kThreads / kWarp;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr unsigned kFour = 4;                   // elements of a 16-byte access
 constexpr unsigned kWarpFours = kWarp * kFour;  // elements of one 16-byte access of a warp
+constexpr unsigned kVectors = 8;                // 16-byte accesses of a thread, whose elements fit the bits of a word
+constexpr unsigned kRound = kVectors * kWarpFours;  // elements of a warp
 constexpr float kDecay = 0.9f;
 constexpr std::size_t kCapacityShare = 32;  // a list has room for one element in so many
 
@@ -135,10 +132,10 @@ __device__ float accumulate(float gradient, float residual) {
   return kDecay * residual + gradient;
 }
 
-/// Accumulates kVectors vectors of a thread, and calls see(bit, value). All loads of a batch come first.
-template <bool kFused, unsigned kVectors, class See>
+/// Accumulates the vectors of a thread, and calls see(bit, value). All loads of a batch come first.
+template <bool kFused, class See>
 __device__ void see_whole(const float* gradient, float* residual, const See& see) {
-  constexpr unsigned kBatch = kFused && kVectors > 4 ? 4 : kVectors;
+  constexpr unsigned kBatch = kFused ? 4 : kVectors;
 #pragma unroll
   for (unsigned begin = 0; begin < kVectors; begin += kBatch) {
     float4 acc[kBatch], old[kBatch];
@@ -161,7 +158,7 @@ __device__ void see_whole(const float* gradient, float* residual, const See& see
 }
 
 /// Does the same with elements that may lie beyond the end.
-template <bool kFused, unsigned kVectors, class See>
+template <bool kFused, class See>
 __device__ void see_edge(const Input& input, std::size_t first, const See& see) {
 #pragma unroll 1
   for (unsigned bit = 0; bit < kVectors * kFour; ++bit) {
@@ -173,8 +170,8 @@ __device__ void see_edge(const Input& input, std::size_t first, const See& see) 
   }
 }
 
-/// Returns the hits of this thread among kVectors vectors from `begin`, the warp's first element, as bits.
-template <bool kFused, unsigned kVectors>
+/// Returns the hits of this thread in a round from `begin`, the warp's first element, as bits.
+template <bool kFused>
 __device__ unsigned find_hits(const Input& input, std::size_t begin, float* finite) {
   unsigned hits = 0;
   const auto see = [&](unsigned bit, float value) {
@@ -182,10 +179,10 @@ __device__ unsigned find_hits(const Input& input, std::size_t begin, float* fini
     *finite = __fmaf_rn(value, 0.0f, *finite);
   };
   const std::size_t first = begin + lane_id() * kFour;
-  if (begin + kVectors * kWarpFours <= input.size) {
-    see_whole<kFused, kVectors>(input.gradient + first, kFused ? input.residual + first : nullptr, see);
+  if (begin + kRound <= input.size) {
+    see_whole<kFused>(input.gradient + first, kFused ? input.residual + first : nullptr, see);
   } else {
-    see_edge<kFused, kVectors>(input, first, see);
+    see_edge<kFused>(input, first, see);
   }
   return hits;
 }
@@ -246,21 +243,20 @@ __device__ std::uint32_t look_back(volatile std::uint64_t* words, long long tile
   return before;
 }
 
-/// Selects by look-back. A thread finds its hits in kRounds rounds of kVectors vectors, in a word of bits each.
-template <bool kFused, unsigned kVectors, unsigned kRounds>
+/// Selects by look-back. A thread finds its hits in kRounds rounds, in a word of bits each.
+template <bool kFused, unsigned kRounds>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     look_back_kernel(Input input, List list, Outcome* outcome, std::uint64_t* words) {
   __shared__ std::uint32_t ticket, places[kWarps + 1];
   if (threadIdx.x == 0) ticket = atomicAdd(&outcome->tickets, 1u);
   __syncthreads();
-  constexpr unsigned kRound = kVectors * kWarpFours;  // elements of a warp
   const std::size_t begin = (std::size_t{ticket} * kWarps + warp_id()) * kRounds * kRound;
   float finite = 0;
   unsigned hits[kRounds], mine = 0;
 #pragma unroll
   for (unsigned round = 0; round < kRounds; ++round) {
     const std::size_t first = begin + round * kRound;
-    hits[round] = first < input.size ? find_hits<kFused, kVectors>(input, first, &finite) : 0;
+    hits[round] = first < input.size ? find_hits<kFused>(input, first, &finite) : 0;
     mine += hits_of_warp(hits[round]);
   }
   report(finite, outcome);
@@ -303,7 +299,6 @@ struct Segments {
 
 template <bool kFused>
 __global__ void __launch_bounds__(kThreads, kBlocks) segment_kernel(Input input, Segments segments, Outcome* outcome) {
-  constexpr unsigned kVectors = 8;
   const std::uint32_t warp = blockIdx.x * kWarps + warp_id();
   if (warp >= segments.warps) return;
   const std::size_t begin = warp * segments.chunk, end = min(begin + segments.chunk, input.size);
@@ -311,8 +306,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks) segment_kernel(Input input,
                   segments.values + std::size_t{warp} * segments.capacity, segments.capacity};
   std::uint32_t count = 0;
   float finite = 0;
-  for (std::size_t i = begin; i < end; i += kVectors * kWarpFours) {
-    const unsigned hits = find_hits<kFused, kVectors>(input, i, &finite);
+  for (std::size_t i = begin; i < end; i += kRound) {
+    const unsigned hits = find_hits<kFused>(input, i, &finite);
     if (__any_sync(kAllLanes, hits != 0) == 0) continue;
     write_hits(kFused ? input.residual : input.gradient, hits, static_cast<std::uint32_t>(i), count, list);
     count += hits_of_warp(hits);
@@ -357,13 +352,12 @@ struct Scratch {
         indices(capacity),
         values(capacity),
         outcome(1),
-        words(max / (kThreads * kFour * 4) + 2),
+        words(max / (kThreads * kFour * kVectors) + 2),
         warps(std::max<std::size_t>(1, std::min<std::size_t>(max_warps(), max / 4096))),
         segment_capacity(static_cast<std::uint32_t>(chunk() / kCapacityShare + 32)),
         counts(warps),
         segment_indices(warps * segment_capacity),
-        segment_values(warps * segment_capacity),
-        copy(max) {}
+        segment_values(warps * segment_capacity) {}
 
   /// Returns the warps that run at once with four blocks per multiprocessor, twice: a warp has about 32 K elements of
   /// 2^28.
@@ -374,10 +368,7 @@ struct Scratch {
     return static_cast<std::size_t>(multiprocessors) * 4 * kWarps * 2;
   }
   /// Returns the elements of a warp: whole turns of its loop.
-  std::size_t chunk() const {
-    constexpr std::size_t kTurn = 8 * kWarpFours;
-    return ((size + warps - 1) / warps + kTurn - 1) / kTurn * kTurn;
-  }
+  std::size_t chunk() const { return ((size + warps - 1) / warps + kRound - 1) / kRound * kRound; }
   List list() const { return {indices.data(), values.data(), static_cast<std::uint32_t>(capacity)}; }
   Segments segments() const {
     return {chunk(),       segment_capacity,       static_cast<std::uint32_t>(warps),
@@ -393,19 +384,21 @@ struct Scratch {
   std::uint32_t segment_capacity;
   Array<std::uint32_t> counts, segment_indices;
   Array<float> segment_values;
-  Array<float> copy;
-  std::unique_ptr<Array<std::uint32_t>> cub_indices;
-  std::unique_ptr<Array<std::byte>> cub_memory;
 };
 
-template <bool kFused, unsigned kVectors, unsigned kRounds = 1>
-void select_by_look_back(const Input& input, Scratch& scratch) {
+/// Starts a selection by look-back, with counts from zero.
+template <bool kFused, unsigned kRounds>
+void start_look_back(const Input& input, const List& list, Scratch& scratch) {
   constexpr std::size_t kTile = kThreads * kFour * kVectors * kRounds;
-  const std::size_t tiles = (input.size + kTile - 1) / kTile;
   scratch.outcome.clear();
-  check(cudaMemsetAsync(scratch.words.data(), 0, tiles * sizeof(std::uint64_t), stream), "cudaMemsetAsync");
-  start(tiles, look_back_kernel<kFused, kVectors, kRounds>, input, scratch.list(), scratch.outcome.data(),
+  scratch.words.clear();
+  start((input.size + kTile - 1) / kTile, look_back_kernel<kFused, kRounds>, input, list, scratch.outcome.data(),
         scratch.words.data());
+}
+
+template <bool kFused, unsigned kRounds>
+void select_by_look_back(const Input& input, Scratch& scratch) {
+  start_look_back<kFused, kRounds>(input, scratch.list(), scratch);
 }
 
 template <bool kFused>
@@ -416,60 +409,19 @@ void select_by_segments(const Input& input, Scratch& scratch) {
   start(blocks, pack_kernel, scratch.segments(), scratch.list(), scratch.outcome.data());
 }
 
-#ifdef __CUDACC__
-struct Reaches {
-  Input input;
-  __device__ bool operator()(std::uint32_t i) const { return fabsf(input.gradient[i]) >= input.bound; }
-};
-
-__global__ void gather_kernel(const float* values, List list, const Outcome* outcome) {
-  const std::uint32_t count = min(outcome->count, list.capacity);
-  for (std::uint32_t entry = blockIdx.x * kThreads + threadIdx.x; entry < count; entry += gridDim.x * kThreads)
-    list.values[entry] = values[list.indices[entry]];
-}
-
-/// Selects the indices by CUB, into memory for all elements, as it cannot be told to stop; then gathers the values.
-void select_by_cub(const Input& input, Scratch& scratch) {
-  if (scratch.cub_indices == nullptr) scratch.cub_indices = std::make_unique<Array<std::uint32_t>>(scratch.size);
-  std::size_t bytes = 0;
-  const auto call_cub = [&](void* memory) {
-    check(cub::DeviceSelect::If(memory, bytes, thrust::counting_iterator<std::uint32_t>(0), scratch.cub_indices->data(),
-                                &scratch.outcome.data()->count, static_cast<std::int64_t>(input.size), Reaches{input},
-                                stream),
-          "cub::DeviceSelect::If");
-  };
-  call_cub(nullptr);
-  if (scratch.cub_memory == nullptr) scratch.cub_memory = std::make_unique<Array<std::byte>>(bytes);
-  scratch.outcome.clear();
-  call_cub(scratch.cub_memory->data());
-  const List list{scratch.cub_indices->data(), scratch.values.data(), static_cast<std::uint32_t>(scratch.capacity)};
-  start(1024, gather_kernel, input.gradient, list, scratch.outcome.data());
-}
-#endif
-
 /// A way to select, and the bytes of gradients that it moves per element.
 struct Variant {
   const char* name;
   bool fused;
   double bytes_per_element;
-  std::function<void(const Input&, Scratch&)> run;
-  bool sees_non_finite = true;
+  void (*run)(const Input&, Scratch&);
 };
-
-std::vector<Variant> variants() {
-  std::vector<Variant> all{{"examine look_back 16", false, 4, select_by_look_back<false, 4>},
-                           {"examine look_back 32", false, 4, select_by_look_back<false, 8>},
-                           {"examine look_back 64", false, 4, select_by_look_back<false, 8, 2>},
-                           {"examine segments", false, 4, select_by_segments<false>},
-                           {"fused look_back 16", true, 12, select_by_look_back<true, 4>},
-                           {"fused look_back 32", true, 12, select_by_look_back<true, 8>},
-                           {"fused look_back 64", true, 12, select_by_look_back<true, 8, 2>},
-                           {"fused segments", true, 12, select_by_segments<true>}};
-#ifdef __CUDACC__
-  all.push_back({"examine cub::DeviceSelect", false, 4, select_by_cub, false});
-#endif
-  return all;
-}
+constexpr Variant kVariants[] = {{"examine look_back 32", false, 4, select_by_look_back<false, 1>},
+                                 {"examine look_back 64", false, 4, select_by_look_back<false, 2>},
+                                 {"examine segments", false, 4, select_by_segments<false>},
+                                 {"fused look_back 32", true, 12, select_by_look_back<true, 1>},
+                                 {"fused look_back 64", true, 12, select_by_look_back<true, 2>},
+                                 {"fused segments", true, 12, select_by_segments<true>}};
 
 /// The selected entries.
 struct Selected {
@@ -483,28 +435,18 @@ struct Selected {
 /// enough.
 Selected select(const Variant& variant, const Input& input, Scratch& scratch) {
   variant.run(input, scratch);
-  Outcome outcome = scratch.outcome.get(1)[0];
-  Selected selected;
-  selected.non_finite = outcome.non_finite != 0;
-  selected.repeated = outcome.overflows != 0 || outcome.count > scratch.capacity;
-  if (!selected.repeated) {
-    const bool is_cub = scratch.cub_indices != nullptr && !variant.sees_non_finite;
-    selected.indices = (is_cub ? *scratch.cub_indices : scratch.indices).get(outcome.count);
-    selected.values = scratch.values.get(outcome.count);
-    return selected;
+  const Outcome outcome = scratch.outcome.get(1)[0];
+  const bool is_repeated = outcome.overflows != 0 || outcome.count > scratch.capacity;
+  const Array<std::uint32_t> indices(is_repeated ? outcome.count : 0);
+  const Array<float> values(indices.size());
+  if (is_repeated) {
+    const Input stored{variant.fused ? input.residual : input.gradient, nullptr, input.size, input.bound};
+    start_look_back<false, 1>(stored, {indices.data(), values.data(), outcome.count}, scratch);
   }
-  const Array<std::uint32_t> indices(outcome.count);
-  const Array<float> values(outcome.count);
-  constexpr std::size_t kTile = kThreads * kFour * 8;
-  const std::size_t tiles = (input.size + kTile - 1) / kTile;
-  scratch.outcome.clear();
-  scratch.words.clear();
-  const Input stored{variant.fused ? input.residual : input.gradient, nullptr, input.size, input.bound};
-  start(tiles, look_back_kernel<false, 8, 1>, stored, List{indices.data(), values.data(), outcome.count},
-        scratch.outcome.data(), scratch.words.data());
-  selected.indices = indices.get(outcome.count);
-  selected.values = values.get(outcome.count);
-  return selected;
+  return {.indices = (is_repeated ? indices : scratch.indices).get(outcome.count),
+          .values = (is_repeated ? values : scratch.values).get(outcome.count),
+          .non_finite = outcome.non_finite != 0,
+          .repeated = is_repeated};
 }
 
 // Inputs.
@@ -552,15 +494,14 @@ int compare(const std::vector<float>& gradient, float bound, bool clustered, int
   Array<float> input(size), residual(size);
   const std::vector<float> before = draw(size, 2, clustered);
   int wrong = 0;
-  for (const Variant& variant : variants()) {
+  for (const Variant& variant : kVariants) {
     std::vector<float> expected_residual = before;
     const Selected expected = select_on_host(gradient, expected_residual, variant.fused, bound);
     input.set(gradient);
     residual.set(before);
     const Selected found = select(variant, {input.data(), residual.data(), size, bound}, scratch);
     const bool is_right = found.indices == expected.indices && same_bits(found.values, expected.values) &&
-                          same_bits(residual.get(size), expected_residual) &&
-                          (!variant.sees_non_finite || found.non_finite == expected.non_finite);
+                          same_bits(residual.get(size), expected_residual) && found.non_finite == expected.non_finite;
     *repeated += found.repeated ? 1 : 0;
     if (is_right) continue;
     ++wrong;
@@ -588,58 +529,40 @@ bool check_all(std::vector<std::size_t> sizes) {
     }
   }
   std::printf("check: %zu variants on %d inputs, %d selections repeated for want of room, %d wrong\n",
-              variants().size(), inputs, repeated, wrong);
+              std::size(kVariants), inputs, repeated, wrong);
   return wrong == 0;
 }
 
 #ifdef __CUDACC__
+constexpr unsigned kCopied = 4;  // 16-byte accesses of a thread
+
 __global__ void __launch_bounds__(kThreads) copy_kernel(const float* from, float* to, std::size_t size) {
-  constexpr unsigned kVectors = 4;
-  const std::size_t begin = (std::size_t{blockIdx.x} * kWarps + warp_id()) * kVectors * kWarpFours + lane_id() * kFour;
-  if (begin + (kVectors - 1) * kWarpFours + kFour > size) return;  // the copy is timed, nobody reads it
-  float4 four[kVectors];
+  const std::size_t begin = (std::size_t{blockIdx.x} * kWarps + warp_id()) * kCopied * kWarpFours + lane_id() * kFour;
+  if (begin + (kCopied - 1) * kWarpFours + kFour > size) return;  // the copy is timed, nobody reads it
+  float4 four[kCopied];
 #pragma unroll
-  for (unsigned v = 0; v < kVectors; ++v) four[v] = *reinterpret_cast<const float4*>(from + begin + v * kWarpFours);
+  for (unsigned v = 0; v < kCopied; ++v) four[v] = *reinterpret_cast<const float4*>(from + begin + v * kWarpFours);
 #pragma unroll
-  for (unsigned v = 0; v < kVectors; ++v) *reinterpret_cast<float4*>(to + begin + v * kWarpFours) = four[v];
+  for (unsigned v = 0; v < kCopied; ++v) *reinterpret_cast<float4*>(to + begin + v * kWarpFours) = four[v];
 }
 
-__global__ void __launch_bounds__(kThreads, kBlocks) sum_kernel(const float* from, float* sums, std::size_t size) {
-  constexpr unsigned kVectors = 8;
-  float sum = 0;
-  for (std::size_t i = (std::size_t{blockIdx.x} * kWarps + warp_id()) * kVectors * kWarpFours;
-       i + kVectors * kWarpFours <= size; i += std::size_t{gridDim.x} * kWarps * kVectors * kWarpFours) {
-    see_whole<false, kVectors>(from + i + lane_id() * kFour, nullptr, [&](unsigned, float value) { sum += value; });
-  }
-  sums[blockIdx.x * kThreads + threadIdx.x] = sum;
+cudaEvent_t make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event), "cudaEventCreate");
+  return event;
 }
 
-/// Times calls on the GPU's clock.
-class Clock {
- public:
-  Clock() {
-    check(cudaEventCreate(&begin_), "cudaEventCreate");
-    check(cudaEventCreate(&end_), "cudaEventCreate");
-  }
-  Clock(const Clock&) = delete;
-  Clock& operator=(const Clock&) = delete;
-  ~Clock() {
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-  }
-  double milliseconds(const std::function<void()>& work) {
-    check(cudaEventRecord(begin_, stream), "cudaEventRecord");
-    work();
-    check(cudaEventRecord(end_, stream), "cudaEventRecord");
-    check(cudaEventSynchronize(end_), "cudaEventSynchronize");
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
-    return static_cast<double>(milliseconds);
-  }
-
- private:
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-};
+/// Times a call on the GPU's clock.
+double milliseconds_of(const std::function<void()>& work) {
+  static const cudaEvent_t begin = make_event(), end = make_event();
+  check(cudaEventRecord(begin, stream), "cudaEventRecord");
+  work();
+  check(cudaEventRecord(end, stream), "cudaEventRecord");
+  check(cudaEventSynchronize(end), "cudaEventSynchronize");
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+  return static_cast<double>(milliseconds);
+}
 
 /// A timed call and its milliseconds, one per round.
 struct Timed {
@@ -647,30 +570,13 @@ struct Timed {
   double bytes;  ///< moved by a call
   std::function<void()> call;
   std::vector<double> milliseconds = {};
-
-  double median() const {
-    std::vector<double> sorted = milliseconds;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
-  }
-  double gigabytes_per_second() const { return bytes / median() * 1e-6; }
 };
-
-void print(const std::vector<Timed>& calls, std::size_t size, double density) {
-  std::printf("%zu elements, density %g\n", size, density);
-  std::printf("%-28s %10s %10s %10s %10s\n", "call", "median ms", "least ms", "GB/s", "of copy");
-  for (const Timed& call : calls) {
-    std::printf("%-28s %10.4f %10.4f %10.0f %10.3f\n", call.name.c_str(), call.median(),
-                *std::min_element(call.milliseconds.begin(), call.milliseconds.end()), call.gigabytes_per_second(),
-                call.gigabytes_per_second() / calls[0].gigabytes_per_second());
-  }
-}
 
 /// Measures all variants on one gradient, in turns. The residual is ten times the gradient, and stays so: the fused
 /// variants select the same share at every call.
 void measure(std::size_t size, double density, int rounds) {
   Scratch scratch(size);
-  Array<float> gradient(size), residual(size), sums(std::size_t{2048} * kThreads);
+  Array<float> gradient(size), residual(size), copy(size);
   std::vector<float> values = draw(size, 1, false);
   gradient.set(values);
   for (float& value : values) value *= 10;
@@ -680,22 +586,29 @@ void measure(std::size_t size, double density, int rounds) {
   const double elements = static_cast<double>(size), entry_bytes = 8 * density * elements;
   std::vector<Timed> calls;
   calls.push_back({"copy", 8 * elements, [&] {
-                     constexpr std::size_t kTile = kThreads * kFour * 4;
-                     start((size + kTile - 1) / kTile, copy_kernel, gradient.data(), scratch.copy.data(), size);
+                     constexpr std::size_t kTile = kThreads * kFour * kCopied;
+                     start((size + kTile - 1) / kTile, copy_kernel, gradient.data(), copy.data(), size);
                    }});
-  calls.push_back({"sum", 4 * elements, [&] { start(2048, sum_kernel, gradient.data(), sums.data(), size); }});
-  for (const Variant& variant : variants()) {
+  for (const Variant& variant : kVariants) {
     calls.push_back({variant.name, variant.bytes_per_element * elements + entry_bytes,
-                     [&, run = variant.run, is_fused = variant.fused] { run(is_fused ? fused : input, scratch); }});
+                     [&] { variant.run(variant.fused ? fused : input, scratch); }});
   }
-  Clock clock;
   for (int round = -2; round < rounds; ++round) {
     for (Timed& call : calls) {
-      const double milliseconds = clock.milliseconds(call.call);
+      const double milliseconds = milliseconds_of(call.call);
       if (round >= 0) call.milliseconds.push_back(milliseconds);
     }
   }
-  print(calls, size, density);
+  std::printf("%zu elements, density %g\n", size, density);
+  std::printf("%-28s %10s %10s %10s %10s\n", "call", "median ms", "least ms", "GB/s", "of copy");
+  double copy_rate = 0;
+  for (Timed& call : calls) {
+    std::sort(call.milliseconds.begin(), call.milliseconds.end());
+    const double median = call.milliseconds[call.milliseconds.size() / 2], rate = call.bytes / median * 1e-6;
+    if (copy_rate == 0) copy_rate = rate;
+    std::printf("%-28s %10.4f %10.4f %10.0f %10.3f\n", call.name.c_str(), median, call.milliseconds.front(), rate,
+                rate / copy_rate);
+  }
 }
 #endif
 

@@ -2,6 +2,7 @@
 /// `dragonn-bench collective`: seconds, bytes and messages of a gradient's exchange by every collective, compared with
 /// the formulas; on local workers, or as the ranks of mpirun and srun.
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "bench/benchmark.h"
 #include "bench/exchange/collective_rows.h"
 #include "bench/exchange/exchange_measure.h"
+#include "bench/options.h"
 #include "bench/ranks.h"
 #include "comm/agreement.h"
 #include "comm/local/local.h"
@@ -51,23 +53,18 @@ class CollectiveBenchmark final : public Benchmark {
 
  private:
   void declare_what(CLI::App& command) {
-    command
-        .add_option("--collective", collectives_, "Collectives to measure, or all (dragonn-train --list names them)")
-        ->delimiter(',');
+    add_list_option(command, "--collective", collectives_,
+                    "Collectives to measure, or all (dragonn-train --list names them)");
     command.add_option("--sparsifier", sparsifier_,
                        "Sparsifier to select with (default: that of the collective's paper, else topk)");
-    command
-        .add_option("--dense-algorithm", dense_algorithms_,
-                    "Algorithms of the collective dense: ring, rabenseifner, native")
-        ->delimiter(',');
-    command
-        .add_option("--set", assignments_,
-                    "Override a setting of a sparsifier, collective or memory, such as oktopk.drift=off (repeatable)")
-        ->type_name("NAME.KEY=VALUE")
-        ->default_str("");
-    CLI::Option* const numel = command.add_option("--numel", numel_, "Elements of the gradient")
-                                   ->check(CLI::Range(std::size_t{1}, std::size_t{kEmptySlot} - 1));
-    command.add_option("--density", densities_, "Share of the elements that a rank selects, in (0, 1]")->delimiter(',');
+    add_list_option(command, "--dense-algorithm", dense_algorithms_,
+                    "Algorithms of the collective dense: ring, rabenseifner, native");
+    add_set_option(command, assignments_,
+                   "Override a setting of a sparsifier, collective or memory, such as oktopk.drift=off (repeatable)",
+                   "NAME.KEY=VALUE");
+    CLI::Option* const numel =
+        command.add_option("--numel", numel_, "Elements of the gradient")->check(gradient_sizes());
+    add_list_option(command, "--density", densities_, "Share of the elements that a rank selects, in (0, 1]");
     command.add_option("--seed", gradients_.seed, "Seed of the gradients");
     command
         .add_option("--correlation", gradients_.correlation, "Correlation of an element between two ranks, in [0, 1]")
@@ -86,11 +83,9 @@ class CollectiveBenchmark final : public Benchmark {
   }
 
   void declare_where(CLI::App& command) {
-    command
-        .add_option(
-            "--ranks", ranks_,
-            "Numbers of ranks (default: 4): threads of this process; under a launcher its processes are the ranks")
-        ->delimiter(',')
+    add_list_option(
+        command, "--ranks", ranks_,
+        "Numbers of ranks (default: 4): threads of this process; under a launcher its processes are the ranks")
         ->default_str("")
         ->check(CLI::Range(1, 4096));
     command.add_option(
@@ -137,7 +132,8 @@ class CollectiveBenchmark final : public Benchmark {
     if (ranks_.empty()) ranks_ = {4};
     check_files(cases.size() * ranks_.size());
     plan(progress, cases, ranks_);
-    CollectiveRows rows(row_options("local"));
+    const CollectiveRowOptions options = row_options("local");
+    Rows rows;
     for (const int ranks : ranks_) {
       for (const ExchangeCase& exchange_case : cases) {
         std::vector<ExchangeRecord> records;
@@ -145,12 +141,11 @@ class CollectiveBenchmark final : public Benchmark {
           std::vector<ExchangeRecord> measured = measure(communicator, exchange_case, progress);
           if (communicator.rank() == 0) records = std::move(measured);
         });
-        rows.add(exchange_case, ranks, records);
+        std::ranges::move(collective_rows(options, exchange_case, ranks, records), std::back_inserter(rows));
       }
     }
-    Rows result = rows.take();
-    if (!svg_.empty()) write_file_atomically(svg_, scaling_figure(result, title_));
-    return result;
+    if (!svg_.empty()) write_file_atomically(svg_, scaling_figure(rows, title_));
+    return rows;
   }
 
   /// Runs as one rank. Options are read before the ranks are connected; an error in them is agreed on and printed once.
@@ -168,11 +163,12 @@ class CollectiveBenchmark final : public Benchmark {
       comm::throw_everywhere(communicator, wrong);
       comm::all_ranks_or_none(communicator, [&] { check_world(communicator.size()); });
       plan(progress, cases, {communicator.size()});
-      CollectiveRows measured(row_options(communicator.backend()));
+      const CollectiveRowOptions options = row_options(communicator.backend());
       for (const ExchangeCase& exchange_case : cases) {
-        measured.add(exchange_case, communicator.size(), measure(communicator, exchange_case, progress));
+        const std::vector<ExchangeRecord> records = measure(communicator, exchange_case, progress);
+        std::ranges::move(collective_rows(options, exchange_case, communicator.size(), records),
+                          std::back_inserter(rows));
       }
-      rows = measured.take();
     });
     return rows;
   }

@@ -57,25 +57,14 @@ std::vector<Line> lines_of(const Rows& rows) {
   return lines;
 }
 
-/// Converts data to pixels.
-struct Scale {
-  double low = 1e300, high = -1e300;
-
-  void include(double value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-  double share(double value) const { return high > low ? (value - low) / (high - low) : 0.5; }
-};
-
-void draw_axes(Drawing& drawing, const Scale& xs, const Scale& ys) {
+void draw_axes(Drawing& drawing, const report::Range& xs, const report::Range& ys) {
   for (double power = ys.low; power <= ys.high; ++power) {
-    const double y = kTop + kHeight * (1 - ys.share(power));
+    const double y = kTop + kHeight * (1 - ys.place(power));
     drawing.line(kLeft, y, kLeft + kWidth, y, report::kGrid, 1);
     drawing.text(kLeft - 8, y + 4, "end", fmt::format("{:g} s", std::pow(10.0, power)), report::kSmall);
   }
   for (double power = std::ceil(xs.low); power <= xs.high; ++power) {
-    const double x = kLeft + kWidth * xs.share(power);
+    const double x = kLeft + kWidth * xs.place(power);
     drawing.text(x, kTop + kHeight + 18, "middle", fmt::format("{:g}", std::exp2(power)), report::kSmall);
   }
   drawing.text(kLeft + kWidth / 2, kTop + kHeight + 36, "middle", "ranks", report::kSmall);
@@ -85,7 +74,7 @@ void draw_axes(Drawing& drawing, const Scale& xs, const Scale& ys) {
 
 std::string scaling_figure(const Rows& rows, const std::string& title) {
   const std::vector<Line> lines = lines_of(rows);
-  Scale xs, ys;
+  report::Range xs, ys;
   for (const Line& line : lines) {
     for (const Points* points : {&line.measured, &line.formula}) {
       for (const auto& [x, y] : *points) {
@@ -103,8 +92,8 @@ std::string scaling_figure(const Rows& rows, const std::string& title) {
     const report::Style style = report::style_of(number);
     const auto draw = [&](Points points, double width) {
       for (auto& [px, py] : points) {
-        px = kLeft + kWidth * xs.share(px);
-        py = kTop + kHeight * (1 - ys.share(py));
+        px = kLeft + kWidth * xs.place(px);
+        py = kTop + kHeight * (1 - ys.place(py));
       }
       drawing.curve(points, style, width);
     };

@@ -81,12 +81,12 @@ struct Bins {
   }
 };
 
-const Registration<ListValueCodecEntry> registration{[] {
-  ListValueCodecEntry entry;
+const Registration<ValueCodecEntry> registration{[] {
+  ValueCodecEntry entry;
   entry.name = "bins2";
   entry.summary = "two bits per value: the mean of one of four bins";
   entry.source = "arXiv:2508.15706 (SparseLoCo), its released code CCLoco";
-  entry.make = [](const Settings&) -> std::unique_ptr<ListValueCodec> {
+  entry.make = [](const Settings&) -> std::unique_ptr<ValueCodec> {
     return std::make_unique<PackedGroups<Bins>>(Bins{}, kBits, kGroup);
   };
   return entry;

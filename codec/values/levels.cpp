@@ -44,8 +44,8 @@ struct Levels {
   }
 };
 
-const Registration<ListValueCodecEntry> registration{[] {
-  ListValueCodecEntry entry;
+const Registration<ValueCodecEntry> registration{[] {
+  ValueCodecEntry entry;
   entry.name = "levels";
   entry.summary = "values rounded at random to levels of their group's norm; unbiased";
   entry.source = "arXiv:1610.02132 (QSGD, Alistarh et al., NeurIPS 2017), section 3.1, of the selected entries";
@@ -60,7 +60,7 @@ const Registration<ListValueCodecEntry> registration{[] {
                      .minimum = 1,
                      .maximum = 0x1p31}};
   entry.unbiased = true;
-  entry.make = [](const Settings& settings) -> std::unique_ptr<ListValueCodec> {
+  entry.make = [](const Settings& settings) -> std::unique_ptr<ValueCodec> {
     const auto levels = static_cast<int>(settings.integer("levels"));
     const auto bits = static_cast<unsigned>(std::bit_width(2 * static_cast<unsigned>(levels)));
     return std::make_unique<PackedGroups<Levels>>(Levels{levels}, bits,

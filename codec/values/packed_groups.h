@@ -12,7 +12,7 @@
 
 #include "codec/code_bytes.h"
 #include "codec/indices/index_codec.h"
-#include "codec/values/list_value_codec.h"
+#include "codec/values/value_codec.h"
 
 namespace dragonn::codec {
 
@@ -90,7 +90,7 @@ void with_bits(unsigned bits, const ByConstant& by_constant, const General& gene
 /// `encoder(shared, values, group)` and `decoder(shared)`: functions from a value to its number, and back. `group` is
 /// the group's number in the list.
 template <class Format>
-class PackedGroups final : public ListValueCodec {
+class PackedGroups final : public ValueCodec {
  public:
   PackedGroups(const Format& format, unsigned bits, std::size_t group) : format_(format), bits_(bits), group_(group) {}
 
@@ -99,8 +99,9 @@ class PackedGroups final : public ListValueCodec {
     return values / group_ * group_bytes(group_) + (rest > 0 ? group_bytes(rest) : 0);
   }
 
-  void encode(std::span<const float> values, std::span<std::byte> code) const override {
-    std::byte* to = code.data();
+  void encode(View<const float> all, const EncodeContext&, View<std::byte> code) const override {
+    std::byte* to = code.host().data();
+    std::span<const float> values = all.host();
     for (std::size_t number = 0; !values.empty(); ++number) {
       const std::span<const float> group = values.first(std::min(group_, values.size()));
       values = values.subspan(group.size());

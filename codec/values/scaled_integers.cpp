@@ -50,19 +50,19 @@ struct ScaledIntegers {
   }
 };
 
-ListValueCodecEntry scaled_integers(const char* name, const char* summary, unsigned bits) {
-  ListValueCodecEntry entry;
+ValueCodecEntry scaled_integers(const char* name, const char* summary, unsigned bits) {
+  ValueCodecEntry entry;
   entry.name = name;
   entry.summary = summary;
-  entry.make = [bits](const Settings&) -> std::unique_ptr<ListValueCodec> {
+  entry.make = [bits](const Settings&) -> std::unique_ptr<ValueCodec> {
     return std::make_unique<PackedGroups<ScaledIntegers>>(ScaledIntegers{bits}, bits, ScaledIntegers::kGroup);
   };
   return entry;
 }
 
-const Registration<ListValueCodecEntry> four_bits{
+const Registration<ValueCodecEntry> four_bits{
     scaled_integers("int4", "4 bits a value: whole multiples of the largest magnitude of 1,024 values / 7", 4)};
-const Registration<ListValueCodecEntry> eight_bits{
+const Registration<ValueCodecEntry> eight_bits{
     scaled_integers("int8", "8 bits a value: whole multiples of the largest magnitude of 1,024 values / 127", 8)};
 
 }  // namespace

@@ -22,8 +22,8 @@ struct Sign {
   }
 };
 
-const Registration<ListValueCodecEntry> registration{[] {
-  ListValueCodecEntry entry;
+const Registration<ValueCodecEntry> registration{[] {
+  ValueCodecEntry entry;
   entry.name = "sign";
   entry.summary = "one bit per value: its sign, times the mean magnitude";
   entry.source = "arXiv:1901.09847 (EF-SignSGD, Karimireddy et al., ICML 2019), of the selected entries";
@@ -32,7 +32,7 @@ const Registration<ListValueCodecEntry> registration{[] {
                      .help = "number of entries of a list that share a mean magnitude; 0: all",
                      .minimum = 0,
                      .maximum = 0x1p31}};
-  entry.make = [](const Settings& settings) -> std::unique_ptr<ListValueCodec> {
+  entry.make = [](const Settings& settings) -> std::unique_ptr<ValueCodec> {
     const auto group = static_cast<std::size_t>(settings.integer("group"));
     return std::make_unique<PackedGroups<Sign>>(Sign{}, 1, group > 0 ? group : std::size_t{1} << 32);
   };

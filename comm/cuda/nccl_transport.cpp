@@ -42,29 +42,23 @@ class NcclTransport final : public DeviceTransport {
   void allreduce_sum(std::span<const View<float>> vectors) override {
     constexpr const char* kOperation = "allreduce over NCCL with all ranks";
     const auto ranks = static_cast<std::uint64_t>(communicator_.size());
-    Traffic traffic;
-    CallGroup group(*this, kOperation);
-    for (const View<float>& values : vectors) {
-      if (values.empty()) continue;
-      check(ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32, ncclSum, nccl_, stream()),
-            kOperation);
-      const std::uint64_t bytes = 2 * values.size() * sizeof(float) * (ranks - 1) / ranks;
-      traffic += {bytes, bytes, 2 * (ranks - 1), 2 * (ranks - 1)};
-    }
-    group.start();
-    wait(kOperation);
-    communicator_.traffic().add(traffic);
+    run(kOperation, [&](Traffic& traffic) {
+      for (const View<float>& values : vectors) {
+        if (values.empty()) continue;
+        check(ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat32, ncclSum, nccl_, stream()),
+              kOperation);
+        const std::uint64_t bytes = 2 * values.size() * sizeof(float) * (ranks - 1) / ranks;
+        traffic += {bytes, bytes, 2 * (ranks - 1), 2 * (ranks - 1)};
+      }
+    });
   }
 
   void gather(std::span<const DeviceGather> gathers) override {
     constexpr const char* kOperation = "allgather over NCCL with all ranks";
     for (const DeviceGather& gather : gathers) check_parts(gather);
-    Traffic traffic;
-    CallGroup group(*this, kOperation);
-    for (const DeviceGather& gather : gathers) traffic += add_gather(gather, kOperation);
-    group.start();
-    wait(kOperation);
-    communicator_.traffic().add(traffic);
+    run(kOperation, [&](Traffic& traffic) {
+      for (const DeviceGather& gather : gathers) traffic += add_gather(gather, kOperation);
+    });
   }
 
   void exchange(std::span<const OutgoingBytes> outgoing, std::span<const IncomingBytes> incoming) override {
@@ -75,23 +69,18 @@ class NcclTransport final : public DeviceTransport {
     for (const auto& [source, bytes] : incoming)
       fmt::format_to(std::back_inserter(operation_), ", {} bytes from rank {}", bytes.size(), source);
     const char* const operation = operation_.c_str();
-    Traffic traffic;
-    CallGroup group(*this, operation);
-    for (const auto& [destination, bytes] : outgoing) {
-      if (bytes.empty()) continue;
-      check(ncclSend(bytes.data(), bytes.size(), ncclUint8, destination, nccl_, stream()), operation);
-      traffic.bytes_sent += bytes.size();
-      ++traffic.messages_sent;
-    }
-    for (const auto& [source, bytes] : incoming) {
-      if (bytes.empty()) continue;
-      check(ncclRecv(bytes.data(), bytes.size(), ncclUint8, source, nccl_, stream()), operation);
-      traffic.bytes_received += bytes.size();
-      ++traffic.messages_received;
-    }
-    group.start();
-    wait(operation);
-    communicator_.traffic().add(traffic);
+    run(operation, [&](Traffic& traffic) {
+      for (const auto& [destination, bytes] : outgoing) {
+        if (bytes.empty()) continue;
+        check(ncclSend(bytes.data(), bytes.size(), ncclUint8, destination, nccl_, stream()), operation);
+        traffic += {.bytes_sent = bytes.size(), .messages_sent = 1};
+      }
+      for (const auto& [source, bytes] : incoming) {
+        if (bytes.empty()) continue;
+        check(ncclRecv(bytes.data(), bytes.size(), ncclUint8, source, nccl_, stream()), operation);
+        traffic += {.bytes_received = bytes.size(), .messages_received = 1};
+      }
+    });
   }
 
   void finish() override {
@@ -103,27 +92,23 @@ class NcclTransport final : public DeviceTransport {
   }
 
  private:
-  /// Calls that start together, of one operation. Between the constructor and start() NCCL only notes them.
-  class CallGroup {
-   public:
-    CallGroup(NcclTransport& transport, const char* operation) : transport_(transport), operation_(operation) {
-      transport_.check(ncclGroupStart(), operation_);
-      transport_.group_is_open_ = true;
+  /// Carries out calls that start together: NCCL only notes those of `add_calls`, which adds up their traffic.
+  template <class AddCalls>
+  void run(const char* operation, const AddCalls& add_calls) {
+    Traffic traffic;
+    check(ncclGroupStart(), operation);
+    group_is_open_ = true;
+    try {
+      add_calls(traffic);
+    } catch (...) {
+      close_group();
+      throw;
     }
-    /// Closes a group that was left by an error.
-    ~CallGroup() { transport_.close_group(); }
-    CallGroup(const CallGroup&) = delete;
-    CallGroup& operator=(const CallGroup&) = delete;
-
-    void start() {
-      transport_.group_is_open_ = false;
-      transport_.check(ncclGroupEnd(), operation_);
-    }
-
-   private:
-    NcclTransport& transport_;
-    const char* operation_;
-  };
+    group_is_open_ = false;
+    check(ncclGroupEnd(), operation);
+    wait(operation);
+    communicator_.traffic().add(traffic);
+  }
 
   /// Closes a group of which a call failed, so that none of its calls starts. The thread's next calls would else join
   /// it.
@@ -217,10 +202,10 @@ class NcclTransport final : public DeviceTransport {
   std::string operation_;
 };
 
-[[maybe_unused]] const bool registered = register_nccl(
-    [](Communicator& communicator, const Device& device, double timeout_s) -> std::unique_ptr<DeviceTransport> {
-      return std::make_unique<NcclTransport>(communicator, device, timeout_s);
-    });
+[[maybe_unused]] const NcclMaker registered = nccl_maker() = [](Communicator& communicator, const Device& device,
+                                                                double timeout_s) -> std::unique_ptr<DeviceTransport> {
+  return std::make_unique<NcclTransport>(communicator, device, timeout_s);
+};
 
 }  // namespace
 }  // namespace dragonn::comm

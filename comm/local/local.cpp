@@ -7,15 +7,14 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "comm/local/mailbox.h"
-#include "comm/virtual/virtual_worker.h"
 #include "core/error.h"
 
 namespace dragonn::comm {
@@ -24,7 +23,7 @@ namespace {
 /// The first failure in a group, which all ranks report.
 struct Failure {
   int rank = 0;
-  std::string text;  ///< "rank 2 failed ('step 12', in allgather): disk full"
+  std::string text;  ///< Communicator::failure_text()
 };
 
 /// State that the ranks share: a mailbox per ordered pair that has sent anything, and how the group ended.
@@ -83,12 +82,10 @@ class LocalGroup {
   }
 
   /// Records a failure. Only the first one counts.
-  void fail(int rank, const std::string& reason) {
+  void fail(Failure failure) {
     const std::scoped_lock lock(mutex_);
     if (failure_) return;
-    const std::string activity = activities_[static_cast<std::size_t>(rank)]->describe();
-    failure_ = Failure{rank, fmt::format("rank {} failed{}: {}", rank,
-                                         activity.empty() ? "" : fmt::format(" ({})", activity), reason)};
+    failure_ = std::move(failure);
     for (const auto& mailbox : owned_) mailbox->close();
   }
   std::optional<Failure> failure() const {
@@ -125,48 +122,29 @@ class LocalGroup {
   std::optional<Failure> failure_;
 };
 
-/// Records which rank this one waits for while the object lives. After an exception the record stays: ranks whose
-/// deadlines pass a moment later must still find what kept this rank waiting.
-class ScopedWait {
- public:
-  ScopedWait(LocalGroup& group, int rank, int peer)
-      : group_(group), rank_(rank), exceptions_(std::uncaught_exceptions()) {
-    group_.set_waits_for(rank, peer);
-  }
-  ~ScopedWait() {
-    if (std::uncaught_exceptions() == exceptions_) group_.set_waits_for(rank_, LocalGroup::kNobody);
-  }
-  ScopedWait(const ScopedWait&) = delete;
-  ScopedWait& operator=(const ScopedWait&) = delete;
-
- private:
-  LocalGroup& group_;
-  int rank_;
-  int exceptions_;
-};
-
 class LocalCommunicator final : public Communicator {
  public:
   LocalCommunicator(LocalGroup& group, int rank, const LocalOptions& options)
-      : group_(group), rank_(rank), wall_clock_(group.wall_clock()), compute_(options.compute) {
+      : group_(group), rank_(rank), compute_(options.compute) {
+    wall_clock_ = group.wall_clock();
     if (options.network) virtual_.emplace(*options.network, options.compute);
   }
 
   int rank() const override { return rank_; }
   int size() const override { return group_.size(); }
   std::string backend() const override { return "local"; }
-  Clock& clock() override { return virtual_ ? static_cast<Clock&>(virtual_->clock()) : wall_clock_; }
-  const Clock& clock() const override { return virtual_ ? static_cast<const Clock&>(virtual_->clock()) : wall_clock_; }
+  Clock& clock() override { return virtual_ ? virtual_->clock() : Communicator::clock(); }
+  const Clock& clock() const override { return virtual_ ? virtual_->clock() : Communicator::clock(); }
   std::unique_ptr<Clock> fork_clock() const override {
     if (virtual_) return std::make_unique<VirtualClock>(compute_);
-    return std::make_unique<WallClock>(wall_clock_);
+    return Communicator::fork_clock();
   }
 
   void abort(const std::string& reason) noexcept override {
     try {
-      group_.fail(rank_, reason);
-    } catch (const std::exception& failure) {  // out of memory for the message: the group's deadlines end it
-      std::fprintf(stderr, "rank %d: cannot report its failure: %s\n", rank_, failure.what());
+      group_.fail({rank_, failure_text(reason)});
+    } catch (const std::exception& failure) {
+      report_unsent(failure);
     }
   }
 
@@ -176,11 +154,11 @@ class LocalCommunicator final : public Communicator {
   /// Copies the message. Afterwards only virtual time is left to wait for; it is the request's id.
   Request start_send(int destination, int tag, std::span<const std::byte> message) override {
     const SimulatorScope simulating(simulated());
-    const ScopedWait wait(group_, rank_, destination);
     const auto departure = virtual_ ? virtual_->send(message.size()) : VirtualWorker::Departure{};
+    group_.set_waits_for(rank_, destination);
     const Mailbox::Result result =
         group_.mailbox(rank_, destination).put(tag, message, departure.first_byte, group_.deadline());
-    if (result.status != Mailbox::Status::kDone) fail_wait("sending to", destination, result, message.size());
+    end_wait("sending to", destination, result, message.size());
     return {std::bit_cast<std::uint64_t>(departure.out), false};
   }
 
@@ -197,7 +175,7 @@ class LocalCommunicator final : public Communicator {
       return 0;
     }
     const auto wanted = std::ranges::find(pending_, request.id, &Pending::id);
-    DRAGONN_CHECK(wanted != pending_.end(), "rank {} waits for a request that it does not have", rank_);
+    check_request(wanted != pending_.end());
     // Messages go to the receives of their pair and tag in the order in which those were started.
     for (auto earlier = pending_.begin(); earlier <= wanted; ++earlier) {
       if (!earlier->received && earlier->source == wanted->source && earlier->tag == wanted->tag) take(*earlier);
@@ -221,27 +199,21 @@ class LocalCommunicator final : public Communicator {
   VirtualWorker* simulated() { return virtual_ ? &*virtual_ : nullptr; }
 
   void take(Pending& receive) {
-    const ScopedWait wait(group_, rank_, receive.source);
+    group_.set_waits_for(rank_, receive.source);
     const Mailbox::Result result =
         group_.mailbox(receive.source, rank_).take(receive.tag, receive.buffer, group_.deadline());
-    if (result.status != Mailbox::Status::kDone) {
-      fail_wait("receiving from", receive.source, result, receive.buffer.size());
-    }
+    end_wait("receiving from", receive.source, result, receive.buffer.size());
     receive.received = result.bytes;
     if (virtual_) receive.arrival = virtual_->receive(result.stamp, result.bytes);
   }
 
-  [[noreturn]] void fail_wait(const char* doing, int peer, const Mailbox::Result& result, std::size_t capacity) const {
-    switch (result.status) {
-      case Mailbox::Status::kTimedOut:
-        throw error(doing, peer,
-                    fmt::format("nothing for {} s (comm.timeout_s); {}", group_.timeout_s(),
-                                group_.whereabouts(group_.culprit(peer))));
-      case Mailbox::Status::kTooLarge:
-        throw error(doing, peer,
-                    fmt::format("a message of {} bytes does not fit the {} bytes for it", result.bytes, capacity));
-      default:
-        break;
+  /// Ends a wait for `peer`. @throws CommError if it was in vain. The group then still knows whom this rank waited for:
+  /// ranks whose deadlines pass a moment later must find what kept this one waiting.
+  void end_wait(const char* doing, int peer, const Mailbox::Result& result, std::size_t capacity) {
+    if (result.status == Mailbox::Status::kDone) return group_.set_waits_for(rank_, LocalGroup::kNobody);
+    if (result.status == Mailbox::Status::kTooLarge) throw too_large(peer, result.bytes, capacity);
+    if (result.status == Mailbox::Status::kTimedOut) {
+      throw late(doing, peer, group_.timeout_s(), group_.whereabouts(group_.culprit(peer)));
     }
     const std::optional<Failure> failure = group_.failure();
     throw error(doing, peer, failure ? failure->text : group_.whereabouts(peer));
@@ -249,7 +221,6 @@ class LocalCommunicator final : public Communicator {
 
   LocalGroup& group_;
   int rank_;
-  WallClock wall_clock_;
   Compute compute_;
   std::optional<VirtualWorker> virtual_;
   std::uint64_t requests_ = 0;

@@ -7,7 +7,7 @@
 
 #include "comm/communicator.h"
 #include "comm/network_model.h"
-#include "comm/virtual/virtual_clock.h"
+#include "comm/virtual/virtual_worker.h"
 
 namespace dragonn::comm {
 

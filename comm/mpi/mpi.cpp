@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
@@ -17,11 +16,9 @@
 #include <mpi.h>
 
 #include "comm/allreduce.h"
-#include "comm/deadline.h"
 #include "comm/launcher.h"
+#include "comm/machine.h"
 #include "comm/mpi/call_watch.h"
-#include "comm/mpi/keeper.h"
-#include "comm/peer_processes.h"
 #include "core/error.h"
 #include "core/fault_point.h"
 
@@ -31,33 +28,23 @@ namespace {
 /// The largest number of elements that one MPI call takes.
 constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
 
+/// Tests a request until it is done (true) or the deadline has passed (false). @param code MPI's status.
+///
 /// Yields the processor while nothing comes: first only to threads that are ready to run, then by sleeping. Ranks that
 /// outnumber the cores would otherwise spin through each other's time slices.
-class Patience {
- public:
-  void wait() {
-    constexpr int kYields = 200;
-    constexpr auto kNap = std::chrono::microseconds(50);
-    if (++rounds_ <= kYields) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(kNap);
-    }
-  }
-
- private:
-  int rounds_ = 0;
-};
-
-/// Tests a request until it is done (true) or the deadline has passed (false). @param code MPI's status.
 bool poll(MPI_Request& request, MPI_Status& status, int& code, Deadline deadline) {
-  Patience patience;
-  for (;;) {
+  constexpr int kYields = 200;
+  constexpr std::chrono::microseconds kNap{50};
+  for (int round = 0;; ++round) {
     int done = 0;
     code = MPI_Test(&request, &done, &status);
     if (code != MPI_SUCCESS || done != 0) return true;
     if (std::chrono::steady_clock::now() >= deadline) return false;
-    patience.wait();
+    if (round < kYields) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
   }
 }
 
@@ -113,9 +100,6 @@ class MpiCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string backend() const override { return "mpi"; }
-  Clock& clock() override { return clock_; }
-  const Clock& clock() const override { return clock_; }
-  std::unique_ptr<Clock> fork_clock() const override { return std::make_unique<WallClock>(clock_); }
   /// Prints the reason and ends all processes. Does not return. Does nothing in a hosted process.
   void abort(const std::string& reason) noexcept override;
   /// Aborts like abort(reason), with the program's exit code.
@@ -149,11 +133,11 @@ class MpiCommunicator final : public Communicator {
   };
 
   void check_thread() const;
-  Operation& new_operation(const char* doing, int peer, std::size_t bytes);
+  /// Starts an operation by `call`, which gets the place of its request and returns MPI's status.
+  template <class Call>
+  Operation& start(const char* doing, int peer, std::size_t bytes, const Call& call);
   std::uint64_t id_of(const Operation& operation) const;
   void check(int code, const char* doing, int peer, std::size_t bytes) const;
-  /// Returns "process 1234 of rank 2 is stopped" for such a process on this machine; "" if there is none.
-  std::string who_is_gone() const;
   /// Polls until the operation is done or late. Returns the bytes of a receive.
   std::size_t complete(Operation& operation);
 
@@ -164,7 +148,6 @@ class MpiCommunicator final : public Communicator {
   double timeout_s_;
   std::size_t largest_count_;
   PeerProcesses peers_;
-  WallClock clock_;
   std::thread::id owner_;
   std::vector<Operation> operations_;
 };
@@ -178,11 +161,20 @@ MpiCommunicator::MpiCommunicator(const MpiOptions& options, bool hosted)
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
 }
 
+template <class Call>
+MpiCommunicator::Operation& MpiCommunicator::start(const char* doing, int peer, std::size_t bytes, const Call& call) {
+  check_thread();
+  auto slot = std::ranges::find(operations_, false, &Operation::in_use);
+  if (slot == operations_.end()) slot = operations_.insert(slot, Operation{});
+  *slot = {MPI_REQUEST_NULL, doing, peer, bytes, true};
+  check(call(&slot->request), doing, peer, bytes);
+  return *slot;
+}
+
 void MpiCommunicator::begin_group() {
   fault_point("mpi_dup");
-  Operation& operation = new_operation("connecting to", kAllRanks, 0);
-  check(MPI_Comm_idup(MPI_COMM_WORLD, &group_, &operation.request), operation.doing, operation.peer, 0);
-  complete(operation);
+  complete(start("connecting to", kAllRanks, 0,
+                 [&](MPI_Request* request) { return MPI_Comm_idup(MPI_COMM_WORLD, &group_, request); }));
   MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
   peers_ = PeerProcesses(*this);
 }
@@ -212,9 +204,8 @@ bool MpiCommunicator::all_arrive_within(double seconds) {
 }
 
 void MpiCommunicator::finish_group() {
-  Operation& operation = new_operation("ending the group with", kAllRanks, 0);
-  check(MPI_Ibarrier(group_, &operation.request), operation.doing, operation.peer, 0);
-  complete(operation);
+  complete(start("ending the group with", kAllRanks, 0,
+                 [&](MPI_Request* request) { return MPI_Ibarrier(group_, request); }));
   fault_point("mpi_free");
   std::optional<CallWatch> watch;
   if (!hosted_) watch.emplace(WatchedCall{"MPI_Comm_free", timeout_s_, kTimeout});
@@ -224,14 +215,6 @@ void MpiCommunicator::finish_group() {
 void MpiCommunicator::check_thread() const {
   DRAGONN_CHECK(std::this_thread::get_id() == owner_, "rank {} uses MPI from a thread other than the one that began it",
                 rank_);
-}
-
-MpiCommunicator::Operation& MpiCommunicator::new_operation(const char* doing, int peer, std::size_t bytes) {
-  check_thread();
-  auto slot = std::ranges::find(operations_, false, &Operation::in_use);
-  if (slot == operations_.end()) slot = operations_.insert(slot, Operation{});
-  *slot = {MPI_REQUEST_NULL, doing, peer, bytes, true};
-  return *slot;
 }
 
 std::uint64_t MpiCommunicator::id_of(const Operation& operation) const {
@@ -249,32 +232,26 @@ void MpiCommunicator::check(int code, const char* doing, int peer, std::size_t b
 }
 
 Request MpiCommunicator::start_send(int destination, int tag, std::span<const std::byte> message) {
-  Operation& operation = new_operation("sending to", destination, message.size());
   const ByteCount bytes(message.size(), largest_count_);
-  const int code = MPI_Isend(message.data(), bytes.count(), bytes.type(), destination, tag, group_, &operation.request);
-  check(code, operation.doing, destination, message.size());
+  const Operation& operation = start("sending to", destination, message.size(), [&](MPI_Request* request) {
+    return MPI_Isend(message.data(), bytes.count(), bytes.type(), destination, tag, group_, request);
+  });
   return {id_of(operation), false};
 }
 
 Request MpiCommunicator::start_receive(int source, int tag, std::span<std::byte> buffer) {
-  Operation& operation = new_operation("receiving from", source, buffer.size());
   const ByteCount bytes(buffer.size(), largest_count_);
-  const int code = MPI_Irecv(buffer.data(), bytes.count(), bytes.type(), source, tag, group_, &operation.request);
-  check(code, operation.doing, source, buffer.size());
+  const Operation& operation = start("receiving from", source, buffer.size(), [&](MPI_Request* request) {
+    return MPI_Irecv(buffer.data(), bytes.count(), bytes.type(), source, tag, group_, request);
+  });
   return {id_of(operation), true};
 }
 
 std::size_t MpiCommunicator::finish(const Request& request) {
   check_thread();
-  DRAGONN_CHECK(request.id < operations_.size() && operations_[request.id].in_use,
-                "rank {} waits for a request that it does not have", rank_);
+  check_request(request.id < operations_.size() && operations_[request.id].in_use);
   const std::size_t bytes = complete(operations_[request.id]);
   return request.is_receive ? bytes : 0;
-}
-
-std::string MpiCommunicator::who_is_gone() const {
-  const std::string known = peers_.who_is_gone();
-  return known.empty() ? stopped_sibling() : known;  // until begin_group has ended no rank knows the others' processes
 }
 
 std::size_t MpiCommunicator::complete(Operation& operation) {
@@ -285,11 +262,9 @@ std::size_t MpiCommunicator::complete(Operation& operation) {
     const std::string ended = peers_.who_ended();
     if (!ended.empty()) throw error(operation.doing, operation.peer, ended);
     if (!deadline.is_over()) continue;
-    const std::string gone = who_is_gone();
-    const CommError late =
-        error(operation.doing, operation.peer,
-              fmt::format("nothing for {} s ({}){}{}", timeout_s_, kTimeout, gone.empty() ? "" : "; ", gone));
-    throw TimeoutError(late.what());
+    const std::string known = peers_.who_is_gone();
+    // Until begin_group has ended no rank knows the others' processes.
+    throw late(operation.doing, operation.peer, timeout_s_, known.empty() ? stopped_sibling() : known);
   }
   check(code, operation.doing, operation.peer, operation.bytes);
   operation.in_use = false;
@@ -301,11 +276,10 @@ std::size_t MpiCommunicator::complete(Operation& operation) {
 void MpiCommunicator::native_allreduce_sum(std::span<float> values) {
   for (std::size_t begin = 0; begin < values.size(); begin += kLargestCount) {
     const std::span<float> part = values.subspan(begin, std::min(kLargestCount, values.size() - begin));
-    Operation& operation = new_operation("summing with", kAllRanks, 0);
-    const int code = MPI_Iallreduce(MPI_IN_PLACE, part.data(), static_cast<int>(part.size()), MPI_FLOAT, MPI_SUM,
-                                    group_, &operation.request);
-    check(code, operation.doing, operation.peer, part.size_bytes());
-    complete(operation);
+    complete(start("summing with", kAllRanks, 0, [&](MPI_Request* request) {
+      return MPI_Iallreduce(MPI_IN_PLACE, part.data(), static_cast<int>(part.size()), MPI_FLOAT, MPI_SUM, group_,
+                            request);
+    }));
   }
   traffic().add(ring_traffic(values.size(), size_, rank_));
 }
@@ -370,12 +344,6 @@ void check_world(const Communicator& communicator) {
       launcher->name, launcher->size, communicator.size()));
 }
 
-/// Handles the failure of this rank. Returns if all ranks failed at about the same time, else ends all processes.
-void end_after(MpiCommunicator& communicator, const std::string& reason, int exit_code) {
-  constexpr double kGraceSeconds = 3.0;  // ranks that fail alike may be slow on a busy machine
-  if (!communicator.all_arrive_within(kGraceSeconds)) communicator.abort(reason, exit_code);
-}
-
 /// Runs `fn` in a group of all ranks. Returns the error if all ranks have one; does not return if only some have.
 std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<void(Communicator&)>& fn) {
   std::exception_ptr error;
@@ -387,7 +355,8 @@ std::exception_ptr run_rank(MpiCommunicator& communicator, const std::function<v
     } catch (const CommError&) {
       throw;
     } catch (const std::exception& failure) {
-      end_after(communicator, failure.what(), exit_code(failure));
+      constexpr double kGraceSeconds = 3.0;  // ranks that fail alike may be slow on a busy machine
+      if (!communicator.all_arrive_within(kGraceSeconds)) communicator.abort(failure.what(), exit_code(failure));
       error = std::current_exception();
     }
     communicator.finish_group();

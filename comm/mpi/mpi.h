@@ -20,18 +20,14 @@ struct MpiOptions {
 
 /// Initializes MPI, runs `fn` as this process's rank, and finalizes MPI. May be called once per process.
 ///
-/// The calling thread makes all MPI calls and runs `fn`; only it uses the communicator (abort() excepted). The thread
-/// level MPI_THREAD_FUNNELED is requested and checked. Waits poll, and yield the processor while nothing comes, so that
-/// there may be more ranks than cores.
+/// The calling thread makes all MPI calls and runs `fn`; only it uses the communicator (abort() excepted). Waits poll,
+/// and yield the processor while nothing comes, so that there may be more ranks than cores.
 ///
 /// Errors end every rank:
 /// - If `fn` throws on all ranks within three seconds (a bad config, an error they agreed on), MPI is finalized in
 ///   order and the error is rethrown here: the program prints it once, on rank 0, and returns its exit code.
-/// - If the process of a rank on this machine has ended, all waiting ranks get an error within a fraction of a second;
-///   a stopped process is named when the deadline has passed.
-/// - If a call of MPI at its start or end has not returned when its deadline passes, since a process of the launch was
-///   stopped or lost, the process says so, names a stopped one that it can see, and ends (comm/mpi/call_watch.h); the
-///   launcher then ends the others.
+/// - If the process of a rank on this machine has ended, all waiting ranks get an error within a fraction of a second.
+/// - If MPI's start or end is late, the process says so and ends (CallWatch); the launcher then ends the others.
 /// - Otherwise the rank prints its error to stderr and calls MPI_Abort, which ends the others too. mpirun then returns
 ///   the exit code that the error calls for: 2 for a ConfigError, otherwise 1.
 ///
@@ -41,12 +37,12 @@ void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>
 
 /// Runs `fn` as this process's rank, for a library in the process of another program. May be called many times, from
 /// different threads. MPI is initialized by the first call, with MPI_THREAD_MULTIPLE, and finalized when the process
-/// exits, unless the program does both itself (comm/mpi/keeper.h).
+/// exits, unless the program does both itself (comm/mpi/call_watch.h).
 ///
-/// The calling thread runs `fn`, as with run_mpi. An error ends this call and no process: the other ranks fail at their
-/// deadline, or when this process ends. Messages may be pending after it, so MPI is not finalized. Every wait within
-/// the call ends at MpiOptions::timeout_s with an error, but for MPI_Init_thread, which can be neither polled nor left:
-/// MpiOptions::start_timeout_s is not used, and whoever starts the thread gives up waiting for it.
+/// An error ends this call and no process: the other ranks fail at their deadline, or when this process ends. Messages
+/// may be pending after it, so MPI is not finalized. Every wait ends at MpiOptions::timeout_s, but for MPI_Init_thread,
+/// which can be neither polled nor left: start_timeout_s is not used, and whoever starts the thread stops waiting for
+/// it.
 /// @throws CommError as run_mpi does, or if the program has initialized MPI with a lower thread level.
 void run_hosted_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn);
 

@@ -4,11 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "comm/sparse/code_sum.h"
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/scoped_seconds.h"
-#include "comm/sparse/shared_sum.h"
+#include "comm/sparse/index_sum.h"
 #include "comm/sparse/sparse_collective.h"
 #include "core/sparse_vector.h"
 
@@ -42,9 +40,8 @@ class Allgather final : public SparseCollective {
                    const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
-    if (context.code.codec != nullptr) return codes_.rounds(communicator, context.code, numel_, out);
     const bool shared = sums_shared_indices(layout_, context.selection);
-    return shared ? shared_.rounds(context, acc.size(), selected, out) : gather(communicator, context, selected, out);
+    return shared ? shared_.rounds(acc.size(), selected, out) : gather(communicator, context, selected, out);
   }
 
  private:
@@ -68,7 +65,6 @@ class Allgather final : public SparseCollective {
                                                    .lists = lists_,
                                                    .numel = numel_,
                                                    .equal = fixed || layout_ == Layout::kPadded};
-    if (context.payload_only) co_return;
     std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });
     decode(communicator.clock(), out);
     copy_indices(selected.indices.view(), out.contributed, numel_);
@@ -99,7 +95,6 @@ class Allgather final : public SparseCollective {
   bool decode_dense_;
   std::size_t numel_;
   SharedSum shared_;
-  CodeSum codes_;
   std::vector<ListView> lists_;  // by rank
   CodingError error_;
 };
@@ -109,7 +104,6 @@ std::string refuses(const SelectionTraits& traits) {
 }
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
-  if (sizes.code_bytes > 0) return predict_code_sum(sizes);
   const Layout layout = layout_of(settings.text("layout"));
   if (sums_shared_indices(layout, sizes.selection)) return predict_shared_selection(sizes);
   const double others = sizes.ranks - 1;
@@ -134,7 +128,6 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 
 /// Returns the bytes of the lists of all ranks, unless only values are sent, and of the sum.
 std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
-  if (sizes.code_bytes > 0) return code_sum_bytes(sizes);
   const Layout layout = layout_of(settings.text("layout"));
   if (device.is_cpu() && sums_shared_indices(layout, sizes.selection)) return result_bytes(sizes);
   const bool is_dense = settings.text("decode") == "dense";
@@ -167,7 +160,6 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     memory,
     SumSize::kUnion,
     /*traffic=*/"2 k (P-1)",
-    /*sums_codes=*/true,
     CodedValues::kLists,
     /*resize=*/{},
     /*lists_shared_indices=*/

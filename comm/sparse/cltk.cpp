@@ -17,7 +17,7 @@ class CyclicLeader final : public IndexSum {
   Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                    const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
-    if (context.selection.shared_indices) return shared_.rounds(context, acc.size(), selected, out);
+    if (context.selection.shared_indices) return shared_.rounds(acc.size(), selected, out);
     return sum_at_leader(communicator, context, acc, selected, out);
   }
 
@@ -29,9 +29,8 @@ class CyclicLeader final : public IndexSum {
     resize_with_slack(out.sum, out.statistics.selected_counts[static_cast<std::size_t>(leader)], acc.size());
     if (communicator.rank() == leader) kernels::transfer(selected.indices.view(), out.sum.indices.view());
     co_await BroadcastIndicesVerb{leader, out.sum.indices.view(), numel()};
-    if (!context.payload_only) read(acc, out);
+    read(acc, out);
     co_await AllreduceVerb{.values = out.sum.values.view(), .remainder = &out.remainder, .stayed = &out.stayed};
-    if (context.payload_only) co_return;
     copy_indices(out.sum.indices.view(), out.contributed, numel());
     return_remainder(out);
   }

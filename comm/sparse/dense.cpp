@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "comm/sparse/sparse_collective.h"
-#include "kernels/nn/elementwise.h"
 
 namespace dragonn::comm {
 namespace {
@@ -17,8 +16,10 @@ class DenseAllreduce final : public SparseCollective {
                    const SparseVector& /*selected*/, SparseReduction& out) override {
     out.reset(communicator.size());
     out.dense_sum.resize_discard(acc.size());
-    if (!context.payload_only) kernels::copy(acc, out.dense_sum.view());
-    co_await AllreduceVerb{out.dense_sum.view(), algorithm_, context.codes_dense ? &out.remainder : nullptr};
+    co_await AllreduceVerb{.values = out.dense_sum.view(),
+                           .algorithm = algorithm_,
+                           .remainder = context.codes_dense ? &out.remainder : nullptr,
+                           .source = acc};
     out.is_dense = true;
     out.contributed_all = true;
     std::ranges::fill(out.statistics.selected_counts, acc.size());

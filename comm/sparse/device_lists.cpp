@@ -10,20 +10,11 @@
 #include "comm/device_transport.h"
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/list_transport.h"
-#include "comm/tags.h"
 #include "kernels/devices.h"
+#include "kernels/nn/elementwise.h"
 
 namespace dragonn::comm {
 namespace {
-
-template <class T>
-View<std::byte> bytes_of(View<T> elements) {
-  return {reinterpret_cast<std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
-}
-template <class T>
-View<const std::byte> bytes_of(View<const T> elements) {
-  return {reinterpret_cast<const std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
-}
 
 /// The arguments of DeviceTransport::gather: each bucket's parts from all ranks, and this rank's.
 class Gathers {
@@ -69,27 +60,19 @@ class DeviceLists final : public ListTransport {
     for (std::size_t bucket = 0; bucket < batch.size(); ++bucket) {
       auto& gather = std::get<GatherListsVerb>(*batch[bucket]);
       SparseVector& all = gathered_[bucket];
-      const auto size_from = [&](std::size_t from) { return sizes_[from * batch.size() + bucket]; };
-      std::size_t total = 0;
-      for (std::size_t from = 0; from < ranks(); ++from) total += size_from(from);
-      resize_with_slack(all, total);
-      std::size_t begin = 0;
-      for (std::size_t from = 0; from < ranks(); ++from) {
-        gather.lists[from] = ListView(all).slice(begin, begin + size_from(from));
-        begin += size_from(from);
-      }
-      const auto part_of = [&](auto whole) {
-        return [&, whole, at = std::size_t{0}](std::size_t from) mutable {
-          const auto part = whole.subview(at, size_from(from));
-          at += part.size();
-          return bytes_of(part);
-        };
+      bounds_.assign(1, 0);
+      for (std::size_t from = 0; from < ranks(); ++from)
+        bounds_.push_back(bounds_.back() + sizes_[from * batch.size() + bucket]);
+      resize_with_slack(all, bounds_.back());
+      for (std::size_t from = 0; from < ranks(); ++from)
+        gather.lists[from] = ListView(all).slice(bounds_[from], bounds_[from + 1]);
+      const auto add = [&](auto mine, auto whole) {
+        gathers_.add(bytes_of(mine), [&](std::size_t from) {
+          return bytes_of(whole.subview(bounds_[from], bounds_[from + 1] - bounds_[from]));
+        });
       };
-      auto indices_from = part_of(all.indices.view());
-      gathers_.add(bytes_of(gather.mine.indices), [&](std::size_t from) { return indices_from(from); });
-      if (!gather.has_values) continue;
-      auto values_from = part_of(all.values.view());
-      gathers_.add(bytes_of(gather.mine.values), [&](std::size_t from) { return values_from(from); });
+      add(gather.mine.indices, all.indices.view());
+      if (gather.has_values) add(gather.mine.values, all.values.view());
     }
     gathers_.run(communicator());
   }
@@ -98,26 +81,18 @@ class DeviceLists final : public ListTransport {
     gathers_.clear();
     for (const ListVerb* verb : batch) {
       const auto& gather = std::get<GatherPartsVerb>(*verb);
-      const auto part = [&](std::size_t from) {
-        return bytes_of(gather.whole.subview(gather.bounds[from], gather.bounds[from + 1] - gather.bounds[from]));
-      };
-      gathers_.add(part(rank()), part);
+      gathers_.add(gather.part(rank()), [&](std::size_t from) { return gather.part(from); });
     }
     gathers_.run(communicator());
   }
 
-  /// Gathers codes, which are host memory.
-  void gather_codes(VerbBatch batch) override {
-    const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
-    for (const ListVerb* verb : batch) {
-      const auto& gather = std::get<GatherCodesVerb>(*verb);
-      communicator().allgather(gather.mine, gather.all);
-    }
-  }
-
   void allreduce(VerbBatch batch) override {
     vectors_.clear();
-    for (const ListVerb* verb : batch) vectors_.push_back(std::get<AllreduceVerb>(*verb).values);
+    for (const ListVerb* verb : batch) {
+      const auto& allreduce = std::get<AllreduceVerb>(*verb);
+      if (!allreduce.source.empty()) kernels::copy(allreduce.source, allreduce.values);
+      vectors_.push_back(allreduce.values);
+    }
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     communicator().device_transport()->allreduce_sum(vectors_);
   }
@@ -257,6 +232,7 @@ class DeviceLists final : public ListTransport {
   Gathers gathers_;
   std::vector<SparseVector> gathered_;  // by bucket of the batch
   std::vector<SparseVector> received_;  // of a swap
+  std::vector<std::size_t> bounds_;     // of the ranks' lists in one of gathered_
   std::vector<std::uint32_t> sizes_, words_, own_words_;
   std::vector<View<float>> vectors_;
   std::vector<OutgoingBytes> outgoing_;

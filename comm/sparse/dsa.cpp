@@ -23,7 +23,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
   DynamicSparseAllreduce(double dense_share, std::size_t in_flight, std::size_t numel)
       : dense_share_(dense_share), in_flight_(in_flight), numel_(numel) {}
 
-  Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
+  Rounds do_rounds(Communicator& communicator, const ReduceContext&, View<const float> acc,
                    const SparseVector& selected, SparseReduction& out) override {
     DRAGONN_CHECK(acc.size() == numel_, "a collective for {} elements got {}", numel_, acc.size());
     out.reset(communicator.size());
@@ -45,18 +45,14 @@ class DynamicSparseAllreduce final : public SparseCollective {
       lists_.resize(out.statistics.owned_counts.size());
       co_await GatherListsVerb{
           .mine = scratch_->reduced, .slots = out.statistics.owned_counts, .lists = lists_, .regions = regions_};
-      if (!context.payload_only) concatenate(lists_, out.sum);
+      operations(numel_, out.sum.device()).concatenate(lists_, out.sum);
       if (is_lossy) error_.add_sums(scratch_->reduced, lists_[static_cast<std::size_t>(communicator.rank())]);
     } else {
-      scatter_region(communicator.rank(), context.payload_only, out);
-      co_await GatherPartsVerb{out.dense_sum.view(), regions_};
+      scatter_region(communicator.rank(), out);
+      co_await GatherPartsVerb{bytes_of(out.dense_sum.view()), regions_};
     }
-    if (context.payload_only) {
-      resize_with_slack(out.sum, total);
-    } else {
-      copy_indices(selected.indices.view(), out.contributed, numel_);
-    }
-    if (!is_lossy || context.payload_only) co_return;
+    copy_indices(selected.indices.view(), out.contributed, numel_);
+    if (!is_lossy) co_return;
     error_.give_back(out);
     error_.unmask_stayed(out);
   }
@@ -77,11 +73,10 @@ class DynamicSparseAllreduce final : public SparseCollective {
   }
 
   /// Scatters this rank's region of the dense sum.
-  void scatter_region(int rank, bool payload_only, SparseReduction& out) {
+  void scatter_region(int rank, SparseReduction& out) {
     const auto me = static_cast<std::size_t>(rank);
     out.dense_sum.resize_discard(numel_);
     out.is_dense = true;
-    if (payload_only) return;
     kernels::fill(0.0f, out.dense_sum.view().subview(regions_[me], regions_[me + 1] - regions_[me]));
     kernels::scatter_add(scratch_->reduced, out.dense_sum.view());
   }
@@ -143,7 +138,6 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     memory,
     SumSize::kUnion,
     /*traffic=*/"(2 k + min(2 k P, n)) (P-1) / P",
-    /*sums_codes=*/false,
     CodedValues::kLists,
     /*resize=*/{},
     /*lists_shared_indices=*/nullptr,

@@ -9,8 +9,6 @@
 
 #include "comm/sparse/coding_error.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/put_back.h"
-#include "comm/sparse/scoped_seconds.h"
 #include "comm/sparse/sparse_collective.h"
 #include "core/sparse_vector.h"
 #include "kernels/devices.h"
@@ -18,6 +16,14 @@
 namespace dragonn::comm {
 namespace {
 
+/// The rank that gets back the values that do not reach the sum.
+///
+/// A merge drops partial sums, also of indices that reach the result through another branch of the tree. The paper
+/// returns a value to its worker if its index is not in the result at all, and so loses those (kPaper). With kMerger
+/// the rank that dropped a partial sum keeps it in its own residual, and every worker gives away all that it selected.
+/// kExact sums the selected values at the result's indices once more, so that the paper's rule is right. kNaive ranks
+/// the sum of all selections, which every worker computes.
+enum class PutBack { kMerger, kExact, kNaive, kPaper };
 /// The names, in the order of PutBack.
 constexpr std::array kPutBackNames{"merger", "exact", "naive", "paper"};
 
@@ -50,8 +56,7 @@ class GlobalTopk final : public SparseCollective {
       is_lossy = co_await GatherListsVerb{
           .mine = selected, .slots = out.statistics.selected_counts, .lists = lists_, .numel = numel_};
       rank_sum_of_all(communicator.clock(), context, out);
-      if (is_lossy && !context.payload_only)
-        error_.add_selection(selected, lists_[static_cast<std::size_t>(communicator.rank())]);
+      if (is_lossy) error_.add_selection(selected, lists_[static_cast<std::size_t>(communicator.rank())]);
     } else {
       // After the round with ranks at distance 2^i each multiple of 2^(i+1) stands for the ranks up to the next one.
       copy_list(selected, scratch_->current);
@@ -65,15 +70,15 @@ class GlobalTopk final : public SparseCollective {
         merge(communicator.clock(), context.k, is_lossy, out);
       }
       is_lossy = co_await BroadcastListVerb{0, scratch_->current, context.k, &out.sum, numel_};
-      if (is_lossy && communicator.rank() == 0 && !context.payload_only) error_.add_sums(scratch_->current, out.sum);
+      if (is_lossy && communicator.rank() == 0) error_.add_sums(scratch_->current, out.sum);
     }
 
     // The entries that left this rank, and for some ways to put back, what else must be sent.
-    if (!context.payload_only) settle(communicator, selected, out);
-    if (is_lossy && !context.payload_only) give_back(out);
+    settle(communicator, selected, out);
+    if (is_lossy) give_back(out);
     if (communicator.size() == 1) co_return;
     if (put_back_ == PutBack::kExact) co_await AllreduceVerb{.values = out.sum.values.view()};
-    if (put_back_ != PutBack::kPaper || context.payload_only) co_return;
+    if (put_back_ != PutBack::kPaper) co_return;
     co_await SumMetricsVerb{given_};
     out.statistics.lost_mass = lost_mass(out.sum);
   }
@@ -124,7 +129,6 @@ class GlobalTopk final : public SparseCollective {
   }
 
   void rank_sum_of_all(const Clock& clock, const ReduceContext& context, SparseReduction& out) {
-    if (context.payload_only) return resize_with_slack(out.sum, context.k);
     const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
     lists.sum(lists_, scratch_->current);
@@ -245,7 +249,6 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     memory,
     SumSize::kTarget,
     /*traffic=*/"4 k (P-1) / P",
-    /*sums_codes=*/false,
     CodedValues::kLists}};
 
 }  // namespace

@@ -4,11 +4,27 @@
 #include <algorithm>
 
 #include "comm/sparse/coding_error.h"
-#include "comm/sparse/scoped_seconds.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/select.h"
 
 namespace dragonn::comm {
+
+Rounds SharedSum::rounds(std::size_t numel, const SparseVector& selected, SparseReduction& out) {
+  std::ranges::fill(out.statistics.selected_counts, selected.size());
+  copy_list(selected, out.sum);
+  const bool is_partial = selected.size() < numel;
+  co_await AllreduceVerb{
+      .values = out.sum.values.view(), .remainder = &out.remainder, .stayed = is_partial ? &out.stayed : nullptr};
+  copy_indices(out.sum.indices.view(), out.contributed, out.sum.size());
+  // Of every element only a part may have left: nothing is masked, as with a quantizer.
+  out.is_partly_applied = out.remainder.size() > 0 && !is_partial;
+  return_remainder(out);
+}
+
+Prediction predict_shared_selection(const ExchangeSizes& sizes) {
+  const double bytes = sizes.sum_bytes(sizes.selected);
+  return {2 * bytes * share_of_others(sizes.ranks), ring_allreduce_chain(bytes, sizes.ranks)};
+}
 
 Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& context, Layout layout,
                               View<const float> acc, const SparseVector& selected, SparseReduction& out) {
@@ -38,9 +54,8 @@ Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& c
     lists.unite(lists_, out.sum);
     lists.finish();
   }
-  if (!context.payload_only) read(acc, out);
+  read(acc, out);
   co_await AllreduceVerb{.values = out.sum.values.view(), .remainder = &out.remainder, .stayed = &out.stayed};
-  if (context.payload_only) co_return;
   copy_indices(out.sum.indices.view(), out.contributed, numel_);
   return_remainder(out);
 }

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: MIT
-/// IndexSum: acc summed at indices that all ranks agree on.
+/// SharedSum and IndexSum: sums at indices that all ranks have, or agree on.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "comm/sparse/shared_sum.h"
+#include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm {
+
+/// Sums values as a short dense vector: no index travels (SelectionTraits::shared_indices).
+class SharedSum final : public RoundsOwner {
+ public:
+  /// Sums for a bucket of `numel` elements: out.sum <- the entries with the sums of their values; every rank has
+  /// contributed its own.
+  Rounds rounds(std::size_t numel, const SparseVector& selected, SparseReduction& out);
+};
+
+/// Predicts the cost of such a sum.
+Prediction predict_shared_selection(const ExchangeSizes& sizes);
 
 /// Base of the collectives that agree on indices before any value travels. A rank also contributes values that it did
 /// not select itself, so that nothing at an agreed index stays behind.

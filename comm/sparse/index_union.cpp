@@ -16,7 +16,7 @@ class IndexUnion final : public IndexSum {
   Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                    const SparseVector& selected, SparseReduction& out) override {
     out.reset(communicator.size());
-    if (context.selection.shared_indices) return shared_.rounds(context, acc.size(), selected, out);
+    if (context.selection.shared_indices) return shared_.rounds(acc.size(), selected, out);
     const Layout layout = context.selection.fits_k_slots() ? Layout::kFixed : Layout::kUnpadded;
     return sum_at_union(communicator, context, layout, acc, selected, out);
   }
@@ -65,7 +65,6 @@ const Registration<SparseCollectiveEntry> registration{
                           memory,
                           SumSize::kUnion,
                           /*traffic=*/"(k + 2 min(k P, n) / P) (P-1)",
-                          /*sums_codes=*/false,
                           CodedValues::kSums,
                           /*resize=*/{},
                           /*lists_shared_indices=*/nullptr,

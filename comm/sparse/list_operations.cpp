@@ -2,11 +2,14 @@
 #include "comm/sparse/list_operations.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/merge.h"
+#include "comm/sparse/sized_lists.h"
 #include "kernels/devices.h"
 #include "kernels/gradient/decode.h"
 #include "kernels/gradient/gradient_pass.h"
@@ -36,7 +39,7 @@ class Constants {
 };
 
 /// Works on host memory: by windows of the bucket that fit the cache, and with two pointers for two lists.
-class HostOperations final : public ListOperations {
+class HostOperations : public ListOperations {
  public:
   explicit HostOperations(std::size_t numel) : numel_(numel), decoder_(numel), zeros_(0, numel, {}) {}
 
@@ -75,8 +78,10 @@ class HostOperations final : public ListOperations {
   }
   void finish() override {}
 
- private:
+ protected:
   std::size_t numel_;
+
+ private:
   BatchDecoder decoder_;
   Constants zeros_;
   kernels::MagnitudeScratch scratch_;
@@ -167,11 +172,69 @@ class DeviceOperations final : public ListOperations {
   Buffer<float> negated_, dense_;
 };
 
+/// Works on host memory with sized lists, of which only the rank's own has content.
+class SizedOperations final : public HostOperations {
+ public:
+  SizedOperations(Communicator& communicator, std::size_t numel) : HostOperations(numel), communicator_(communicator) {}
+
+  void sum(std::span<const ListView> lists, SparseVector& sum) override {
+    if (have_content(lists)) return HostOperations::sum(lists, sum);
+    sum.clear();
+  }
+  void sum_dense(std::span<const ListView>, Buffer<float>& sum) override { sum.resize_discard(numel_); }
+  void concatenate(std::span<const ListView> lists, SparseVector& target) override {
+    sized_ = nullptr;
+    if (have_content(lists)) return HostOperations::concatenate(lists, target);
+    sized_ = &target;
+    std::size_t total = 0;
+    own_ = {};
+    for (const ListView& list : lists) {
+      total += list.size();
+      if (list.indices.data() != nullptr) own_ = list;
+    }
+    resize_with_slack(target, total);
+  }
+  /// Finds the k-th magnitude of all ranks' lists without gathering them, as a simulator's own work: nothing is counted
+  /// under the exchange, and virtual clocks stand still. The order of positive floats is that of their bits.
+  float keep_largest(const SparseVector& entries, std::size_t k, SparseVector& kept) override {
+    if (&entries != sized_) return HostOperations::keep_largest(entries, k, kept);
+    const ClockPause pause(communicator_.clock());
+    const ScopedPhase phase(communicator_.traffic(), Phase::kMetrics);
+    std::uint32_t bits = 0;
+    for (std::uint32_t bit = std::uint32_t{1} << 30; bit > 0; bit >>= 1) {
+      const auto bound = std::bit_cast<float>(bits | bit);
+      const auto reaches = [&](float value) { return std::abs(value) >= bound; };
+      auto count = static_cast<std::uint64_t>(std::ranges::count_if(own_.values.host(), reaches));
+      communicator_.allreduce_sum(std::span<std::uint64_t>(&count, 1));
+      if (count >= k) bits |= bit;
+    }
+    resize_with_slack(kept, std::min(k, entries.size()));
+    return std::bit_cast<float>(bits);
+  }
+  void common_indices(View<const std::uint32_t>, View<const std::uint32_t>, Buffer<std::uint32_t>& common) override {
+    common.resize_discard(0);
+  }
+
+ private:
+  static bool have_content(std::span<const ListView> lists) {
+    return std::ranges::all_of(lists,
+                               [](const ListView& list) { return list.size() == 0 || list.indices.data() != nullptr; });
+  }
+
+  Communicator& communicator_;
+  const SparseVector* sized_ = nullptr;  // the last concatenation, if it has no content
+  ListView own_;                         // the rank's own list in it
+};
+
 }  // namespace
 
 std::unique_ptr<ListOperations> make_list_operations(std::size_t numel, const Device& device) {
   if (device.is_cpu()) return std::make_unique<HostOperations>(numel);
   return std::make_unique<DeviceOperations>(numel, device);
+}
+
+std::unique_ptr<ListOperations> make_sized_operations(Communicator& communicator, std::size_t numel) {
+  return std::make_unique<SizedOperations>(communicator, numel);
 }
 
 void copy_list(const ListView& source, SparseVector& target) {

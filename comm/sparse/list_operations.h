@@ -11,6 +11,9 @@
 
 namespace dragonn::comm {
 
+/// Concatenates lists in the memory of one device.
+void concatenate(std::span<const ListView> lists, SparseVector& target);
+
 /// The arithmetic for one bucket of numel elements; it keeps the memory of its functions from step to step. All
 /// arguments and results are on the device that it is made for; results are overwritten, and their memory grows with
 /// room. Host memory and a GPU give the same bits.
@@ -42,6 +45,8 @@ class ListOperations {
   virtual void values_at(const SparseVector& entries, View<const std::uint32_t> indices, View<float> values) = 0;
   /// Waits for the work that was started on the device, so that it can be timed.
   virtual void finish() = 0;
+  /// Concatenates lists.
+  virtual void concatenate(std::span<const ListView> lists, SparseVector& target) { comm::concatenate(lists, target); }
 };
 
 std::unique_ptr<ListOperations> make_list_operations(std::size_t numel, const Device& device);
@@ -50,7 +55,5 @@ std::unique_ptr<ListOperations> make_list_operations(std::size_t numel, const De
 void copy_list(const ListView& source, SparseVector& target);
 /// Copies indices. @param limit of the room (resize_with_slack).
 void copy_indices(View<const std::uint32_t> source, Buffer<std::uint32_t>& target, std::size_t limit);
-/// Concatenates lists.
-void concatenate(std::span<const ListView> lists, SparseVector& target);
 
 }  // namespace dragonn::comm

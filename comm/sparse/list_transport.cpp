@@ -22,6 +22,7 @@ bool are_one_kind(const ListVerb& a, const ListVerb& b) {
     return broadcast->root == std::get<BroadcastIndicesVerb>(b).root;
   if (const auto* gather = std::get_if<GatherListsVerb>(&a))
     return gather->has_values == std::get<GatherListsVerb>(b).has_values;
+  if (const auto* parts = std::get_if<GatherPartsVerb>(&a)) return parts->equal == std::get<GatherPartsVerb>(b).equal;
   return true;
 }
 
@@ -63,7 +64,6 @@ void ListTransport::execute(VerbBatch batch) {
     void operator()(const SumMetricsVerb&) const { transport.sum_metrics(batch); }
     void operator()(const GatherListsVerb&) const { transport.gather_lists(batch); }
     void operator()(const GatherPartsVerb&) const { transport.gather_parts(batch); }
-    void operator()(const GatherCodesVerb&) const { transport.gather_codes(batch); }
     void operator()(const AllreduceVerb&) const { transport.allreduce(batch); }
     void operator()(const BroadcastIndicesVerb&) const { transport.broadcast_indices(batch); }
     void operator()(const BroadcastListVerb&) const { transport.broadcast_lists(batch); }
@@ -147,14 +147,14 @@ void ListTransport::sum_metrics(VerbBatch batch) {
   }
 }
 
-std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::ListCoding& coding) {
+std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::CodecChoice& coding) {
   if (communicator.device_transport() == nullptr) {
     return make_message_lists(communicator, codec::make_list_codec(coding));
   }
   if (!coding.is_raw()) {
     throw ConfigError(
         fmt::format("codec {} needs messages in host memory: between GPUs lists travel as they are; valid: {}",
-                    coding.name(), codec::ListCoding{}.name()));
+                    coding.name(), codec::CodecChoice{}.name()));
   }
   return make_device_lists(communicator);
 }

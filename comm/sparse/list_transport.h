@@ -42,8 +42,6 @@ class ListTransport {
   /// @throws CommError (see Communicator).
   void execute(VerbBatch batch);
 
-  /// Sets whether gathers of entries, sums and broadcasts are size-only from now on (see ScopedSizeOnly).
-  void set_size_only(bool size_only) { size_only_ = size_only; }
   /// Counts since the last call of reset_counts(). Lists between GPUs are not counted.
   const ListCounts& list_counts() const { return list_counts_; }
   void reset_counts() { list_counts_ = {}; }
@@ -53,7 +51,6 @@ class ListTransport {
  protected:
   virtual void gather_lists(VerbBatch batch) = 0;
   virtual void gather_parts(VerbBatch batch) = 0;
-  virtual void gather_codes(VerbBatch batch) = 0;
   virtual void allreduce(VerbBatch batch) = 0;
   virtual void broadcast_indices(VerbBatch batch) = 0;
   virtual void broadcast_lists(VerbBatch batch) = 0;
@@ -71,7 +68,6 @@ class ListTransport {
   void check_count(std::uint64_t count, const ListBounds& bounds, int source, const Route& route) const;
   std::size_t rank() const { return static_cast<std::size_t>(communicator_.rank()); }
   std::size_t ranks() const { return static_cast<std::size_t>(communicator_.size()); }
-  bool is_size_only() const { return size_only_; }
   void count_list(std::size_t entries, std::size_t bytes) {
     list_counts_.entries += entries;
     list_counts_.bytes += bytes;
@@ -84,7 +80,6 @@ class ListTransport {
   void sum_metrics(VerbBatch batch);
 
   Communicator& communicator_;
-  bool size_only_ = false;
   ListCounts list_counts_;
   std::vector<std::uint32_t> mine_, words_;
   std::vector<std::uint64_t> proposed_, proposals_;  // boundaries of all buckets, by this rank and by all
@@ -95,7 +90,7 @@ class ListTransport {
 
 /// Makes the transport over the communicator's DeviceTransport if it has one, else over its messages. This is the only
 /// place that decides it. @throws ConfigError if a codec is unknown, or if lists travel between GPUs and are not raw.
-std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::ListCoding& coding = {});
+std::unique_ptr<ListTransport> make_list_transport(Communicator& communicator, const codec::CodecChoice& coding = {});
 /// Makes the transport of lists in host memory, which are sent as messages in the codec's code.
 std::unique_ptr<ListTransport> make_message_lists(Communicator& communicator, std::unique_ptr<codec::ListCodec> codec);
 /// Makes the transport of lists on the device of the communicator's DeviceTransport; sizes are headers of the

@@ -55,8 +55,7 @@ struct SumMetricsVerb {
 struct GatherListsVerb {
   ListView mine;
   std::span<const std::uint64_t> slots;  ///< by rank: entries of its message
-  /// The lists by rank, without the empty slots that fill up a message. Empty if the exchange is size-only.
-  std::span<ListView> lists;
+  std::span<ListView> lists;             ///< by rank, without the empty slots that fill up a message
   std::size_t numel = 0;
   /// The P + 1 boundaries: the indices of rank r's list are in [regions[r], regions[r + 1]). Empty: in [0, numel).
   std::span<const std::uint64_t> regions = {};
@@ -71,17 +70,26 @@ struct GatherListsVerb {
   }
 };
 
-/// Gathers a vector: the part [bounds[r], bounds[r + 1]) of `whole` comes from rank r, in place. 4 bytes an element.
-struct GatherPartsVerb {
-  View<float> whole;
-  std::span<const std::uint64_t> bounds;
-};
+/// Returns the bytes of elements on any device.
+template <class T>
+View<std::byte> bytes_of(View<T> elements) {
+  return {reinterpret_cast<std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
+}
+template <class T>
+View<const std::byte> bytes_of(View<const T> elements) {
+  return {reinterpret_cast<const std::byte*>(elements.data()), elements.size() * sizeof(T), elements.device()};
+}
 
-/// Gathers codes: all <- those of all ranks, of as many bytes each, back to back in rank order; `mine` is its own place
-/// in it.
-struct GatherCodesVerb {
-  View<const std::byte> mine;
-  View<std::byte> all;
+/// Gathers the parts of a whole, in place: elements [bounds[r], bounds[r + 1]) come from rank r.
+struct GatherPartsVerb {
+  View<std::byte> whole;
+  std::span<const std::uint64_t> bounds;
+  std::size_t element = sizeof(float);  ///< bytes of one
+  bool equal = false;                   ///< whether all parts are of one size: an allgather, else one of varying sizes
+
+  View<std::byte> part(std::size_t rank) const {
+    return whole.subview(bounds[rank] * element, (bounds[rank + 1] - bounds[rank]) * element);
+  }
 };
 
 /// Sums vectors: values <- sum over ranks, the same bits on all. A ring: 8 n (P-1)/P bytes in 2(P-1) messages.
@@ -94,6 +102,7 @@ struct AllreduceVerb {
   Buffer<float>* remainder = nullptr;
   /// Gets, unless null, a byte for each float of the remainder: 1 where a partial sum that is not 0 was sent as 0.
   Buffer<std::uint8_t>* stayed = nullptr;
+  View<const float> source = {};  ///< copied to `values` first, unless it is empty
 };
 
 /// Broadcasts indices: indices <- those of `root`; the number is the same on all ranks. A tree.
@@ -138,6 +147,6 @@ struct SwapVerb {
 };
 
 using ListVerb = std::variant<CountsVerb, SumBoundariesVerb, SumMetricsVerb, GatherListsVerb, GatherPartsVerb,
-                              GatherCodesVerb, AllreduceVerb, BroadcastIndicesVerb, BroadcastListVerb, SwapVerb>;
+                              AllreduceVerb, BroadcastIndicesVerb, BroadcastListVerb, SwapVerb>;
 
 }  // namespace dragonn::comm

@@ -89,7 +89,7 @@ class OkTopk final : public SparseCollective {
       slices_.plan_blocks(communicator.rank(), scratch_->kept, regions_, out.statistics.owned_counts, balanced_counts_);
       co_await slices_.verb(in_flight_);
       if (is_lossy) error_.add_sums(scratch_->kept, slices_.sent());
-      concatenate(slices_.in_rank_order(), scratch_->balanced);
+      lists.concatenate(slices_.in_rank_order(), scratch_->balanced);
     }
     lists_.resize(ranks);
     const SparseVector& owned = balances ? scratch_->balanced : scratch_->kept;
@@ -100,18 +100,13 @@ class OkTopk final : public SparseCollective {
                              .regions = balances ? std::span<const std::uint64_t>() : regions_};
     if (is_lossy) error_.add_sums(owned, lists_[static_cast<std::size_t>(communicator.rank())]);
     SparseVector& gathered = stale ? scratch_->all : out.sum;
-    if (context.payload_only) {
-      resize_with_slack(gathered, total);
-    } else {
-      if (balances) check_order_of_blocks(communicator);
-      concatenate(lists_, gathered);
-    }
-    if (stale) keep_largest(communicator, context, out.sum);
+    if (balances) check_order_of_blocks(communicator);
+    lists.concatenate(lists_, gathered);
+    if (stale) keep_largest(context, out.sum);
 
     const auto selected_by_all =
         std::accumulate(out.statistics.selected_counts.begin(), out.statistics.selected_counts.end(), std::uint64_t{0});
     if (selected_by_all > 0) correct_drift(context.k, out.sum.size());  // nothing is learnt from zeros
-    if (context.payload_only) co_return;
     // Entries that were selected here and are not in the sum stay, even if their values cancelled.
     lists.common_indices(selected.indices.view(), out.sum.indices.view(), out.contributed);
     if (!is_lossy) co_return;
@@ -182,12 +177,13 @@ class OkTopk final : public SparseCollective {
   }
 
   /// Checks that gathered blocks, whose boundaries are in the middle of regions, follow each other. Of two that do not
-  /// either rank may be wrong. Lists between GPUs are not checked.
+  /// either rank may be wrong. Lists that the host does not have are not checked: those between GPUs, and sized ones.
   void check_order_of_blocks(const Communicator& communicator) const {
     const auto indices_of = [&](int rank) { return lists_[static_cast<std::size_t>(rank)].indices; };
     int before = Communicator::kAllRanks;
     for (int rank = 0; rank < communicator.size(); ++rank) {
-      if (!indices_of(rank).device().is_cpu() || indices_of(rank).empty()) continue;
+      if (!indices_of(rank).device().is_cpu() || indices_of(rank).data() == nullptr || indices_of(rank).empty())
+        continue;
       if (before != Communicator::kAllRanks) {
         const std::uint32_t last = indices_of(before).host().back(), first = indices_of(rank).host().front();
         if (first <= last) {
@@ -202,33 +198,14 @@ class OkTopk final : public SparseCollective {
   }
 
   /// Makes the k largest of all sums the result, and the smallest of these the next threshold.
-  void keep_largest(Communicator& communicator, const ReduceContext& context, SparseVector& sum) {
-    const float smallest = context.payload_only
-                               ? rank_size_only_sums(communicator, context.k, sum)
-                               : operations(numel_, sum.device()).keep_largest(scratch_->all, context.k, sum);
+  void keep_largest(const ReduceContext& context, SparseVector& sum) {
+    const float smallest = operations(numel_, sum.device()).keep_largest(scratch_->all, context.k, sum);
     if (sum.empty()) {
       k_ = 0;  // nothing to compute from: the threshold stays, and the next step computes it
       return;
     }
     threshold_ = smallest;
     k_ = context.k;
-  }
-
-  /// Finds the k-th magnitude of the owners' sums without gathering them, as a simulator's own work: nothing is counted
-  /// under the exchange, and virtual clocks stand still. The order of positive floats is that of their bits.
-  float rank_size_only_sums(Communicator& communicator, std::size_t k, SparseVector& sum) {
-    const ClockPause pause(communicator.clock());
-    const ScopedPhase phase(communicator.traffic(), Phase::kMetrics);
-    std::uint32_t bits = 0;
-    for (std::uint32_t bit = std::uint32_t{1} << 30; bit > 0; bit >>= 1) {
-      const auto bound = std::bit_cast<float>(bits | bit);
-      const auto reaches = [&](float value) { return std::abs(value) >= bound; };
-      auto count = static_cast<std::uint64_t>(std::ranges::count_if(scratch_->kept.values.host(), reaches));
-      communicator.allreduce_sum(std::span<std::uint64_t>(&count, 1));
-      if (count >= k) bits |= bit;
-    }
-    resize_with_slack(sum, std::min(k, scratch_->all.size()));
-    return std::bit_cast<float>(bits);
   }
 
   void correct_drift(std::size_t k, std::size_t count) {
@@ -359,7 +336,6 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     memory,
     SumSize::kTarget,
     /*traffic=*/"4 k (P-1) / P",
-    /*sums_codes=*/false,
     CodedValues::kLists,
     {OnResize::kRestart, "restarts: its regions are one per worker, and the threshold of the sums is computed anew"},
     /*lists_shared_indices=*/nullptr,

@@ -12,15 +12,16 @@
 #include <vector>
 
 #include "codec/list_codec.h"
-#include "codec/value_codec.h"
 #include "comm/communicator.h"
 #include "comm/prediction.h"
 #include "comm/sparse/list_operations.h"
 #include "comm/sparse/list_transport.h"
 #include "core/archive.h"
+#include "core/clock.h"
 #include "core/component_traits.h"
 #include "core/registry.h"
 #include "core/sparse_vector.h"
+#include "core/timeline.h"
 
 namespace dragonn::comm {
 
@@ -29,13 +30,6 @@ struct ReduceContext {
   std::uint64_t step = 0;  ///< committed exchanges of the bucket so far
   std::size_t k = 0;       ///< target entries per rank
   double density = 1.0;    ///< target
-  /// There is no acc, and nobody reads the outcome: for measuring the traffic of clusters that are too large for real
-  /// messages. Data as large as the bucket, or as the lists of all ranks together, is sent as sizes only
-  /// (ScopedSizeOnly); the sum has its number of entries if the method knows it, without content, and nothing is
-  /// contributed.
-  bool payload_only = false;
-  /// The code of all of acc, if it is sent in one (SparseCollectiveEntry::sums_codes).
-  codec::Code code = {};
   /// Whether the collective dense may send its sum in a lossy code of values.
   bool codes_dense = true;
   /// The sparsifier's traits: collectives send less if the size or the indices of all selections are known.
@@ -94,8 +88,23 @@ struct SparseReduction {
   void reset(int ranks);
 };
 
-/// A collective for one bucket: some methods keep state. Knows nothing of sparsifiers. Made by make_collective
-/// (comm/sparse/registry.h), run by reduce().
+/// Adds the time of a scope to ReductionStatistics::decode_seconds, by the communicator's clock.
+class ScopedSeconds {
+ public:
+  ScopedSeconds(const Clock& clock, double& seconds) : clock_(clock), seconds_(seconds), start_(clock.now()) {}
+  ~ScopedSeconds() { seconds_ += clock_.now() - start_; }
+  ScopedSeconds(const ScopedSeconds&) = delete;
+  ScopedSeconds& operator=(const ScopedSeconds&) = delete;
+
+ private:
+  const Clock& clock_;
+  double& seconds_;
+  double start_;
+  Span span_{Track::kExchange, "decode"};
+};
+
+/// A collective for one bucket: some methods keep state. Knows nothing of sparsifiers. Made by make_collective,
+/// run by run_rounds().
 class SparseCollective : public RoundsOwner {
  public:
   virtual ~SparseCollective() = default;
@@ -111,6 +120,8 @@ class SparseCollective : public RoundsOwner {
 
   /// Sets the registered name, for errors. @param name outlives the collective.
   void set_name(const char* name) { name_ = name; }
+  /// Sets other operations than those of the lists' device: a simulator's (comm/sparse/sized_lists.h).
+  void set_operations(std::unique_ptr<ListOperations> operations) { operations_ = std::move(operations); }
   /// Saves state that outlives a step below `prefix`. Most collectives have none.
   virtual void save(Archive&, const std::string& /*prefix*/) const {}
   virtual void load(const Archive&, const std::string& /*prefix*/) {}
@@ -149,8 +160,9 @@ class GroupReduce {
  public:
   /// Exchanges over a communicator, which must outlive it. Lists are where its DeviceTransport has them, else in host
   /// memory.
-  explicit GroupReduce(Communicator& communicator, const codec::ListCoding& coding = {})
+  explicit GroupReduce(Communicator& communicator, const codec::CodecChoice& coding = {})
       : transport_(make_list_transport(communicator, coding)) {}
+  explicit GroupReduce(std::unique_ptr<ListTransport> transport) : transport_(std::move(transport)) {}
 
   /// Collective. @param parts the same buckets in the same order on all ranks; may be empty. Each bucket gets, bit for
   /// bit, the result that it would get alone.
@@ -169,10 +181,9 @@ struct ExchangeSizes {
   std::size_t numel = 0;
   std::size_t k = 0;  ///< target entries per rank
   int ranks = 1;
-  double selected = 0;         ///< by a rank, mean
-  double largest = 0;          ///< by a rank, maximum
-  double global = 0;           ///< of the sum
-  std::size_t code_bytes = 0;  ///< of a rank's code, if all of acc is sent in one: entries then do not count
+  double selected = 0;  ///< by a rank, mean
+  double largest = 0;   ///< by a rank, maximum
+  double global = 0;    ///< of the sum
   SelectionTraits selection = {};
   /// Whether it is one of the steps in which a reused threshold is computed; empty: the mean over all steps.
   std::optional<bool> computes_threshold = {};
@@ -200,7 +211,7 @@ enum class SumSize {
 /// The codes of values that a collective can send. What a lossy one leaves behind comes back to the rank that encoded.
 enum class CodedValues {
   kLists,  ///< any code
-  kSums,   ///< those that carry partial sums (ListValueCodecEntry::carries_sums): there are no lists of values
+  kSums,   ///< those that carry partial sums (ValueCodecEntry::carries_sums): there are no lists of values
 };
 
 /// A registered collective. Its `predict` and `memory` are the only statements of an exchange's cost.
@@ -219,7 +230,6 @@ struct SparseCollectiveEntry : RegistryEntry {
   /// The words of 4 bytes that a worker sends, mean over workers, when every worker selects k of n entries at P
   /// workers: `predict` as a formula, for `dragonn-train --list`. Factors stand side by side: "2 k (P-1) / P".
   std::string traffic = {};
-  bool sums_codes = false;  ///< takes ReduceContext::code instead of a selection
   CodedValues codes = CodedValues::kSums;
   /// The rule for P' workers instead of P. kReshard: rank r loads the state of rank r modulo P.
   ResizeRule resize = {};
@@ -236,9 +246,18 @@ struct SparseCollectiveEntry : RegistryEntry {
     return !selection.shared_indices || (lists_shared_indices && lists_shared_indices(chosen));
   }
   /// Returns whether values can travel in a code.
-  bool sends(const codec::ListValueCodecEntry& values) const {
+  bool sends(const codec::ValueCodecEntry& values) const {
     return !values.lossy || values.carries_sums || codes == CodedValues::kLists;
   }
 };
+
+/// Makes the collective `name`, which names itself in errors, for buckets of `numel` elements. @throws ConfigError if
+/// it is unknown.
+std::unique_ptr<SparseCollective> make_collective(const std::string& name, const Settings& settings, std::size_t numel);
+
+/// Checks a pair. @param traits of the sparsifier `sparsifier`, with its settings applied.
+/// @throws ConfigError if `collective` is unknown, or refuses such selections: with the reason and the collectives that
+/// fit.
+void check_pair(const SelectionTraits& traits, const std::string& sparsifier, const std::string& collective);
 
 }  // namespace dragonn::comm

@@ -19,7 +19,6 @@
 #include <fmt/ranges.h>
 
 #include "comm/tcp/listener.h"
-#include "comm/tcp/rendezvous_file.h"
 #include "comm/tcp/socket.h"
 #include "core/error.h"
 #include "core/printable.h"
@@ -42,20 +41,25 @@ std::uint64_t random_token() {
   return (high << 32U | source()) | 1U;  // 0 is no token
 }
 
+std::string write_both(const Descriptor& socket, std::span<const std::byte> first, std::span<const std::byte> second,
+                       Deadline deadline) {
+  const std::string problem = write_all(socket, first, deadline);
+  return problem.empty() ? write_all(socket, second, deadline) : problem;
+}
+
 std::string write_text(const Descriptor& socket, const std::string& text, Deadline deadline) {
   const std::uint64_t length = text.size();
-  const std::string problem = write_all(socket, bytes_of(length), deadline);
-  return problem.empty() ? write_all(socket, std::as_bytes(std::span(text)), deadline) : problem;
+  return write_both(socket, bytes_of(length), std::as_bytes(std::span(text)), deadline);
 }
 
 std::string read_text(const Descriptor& socket, std::string& text, Deadline deadline) {
   constexpr std::uint64_t kLongest = 1 << 16;
   std::uint64_t length = 0;
-  if (const std::string problem = read_all(socket, writable_bytes_of(length), deadline); !problem.empty())
-    return problem;
+  std::string problem = read_all(socket, writable_bytes_of(length), deadline);
+  if (!problem.empty()) return problem;
   if (length > kLongest) return "the message is not a text";
   text.resize(length);
-  std::string problem = read_all(socket, std::as_writable_bytes(std::span(text)), deadline);
+  problem = read_all(socket, std::as_writable_bytes(std::span(text)), deadline);
   text = printable(text);
   return problem;
 }
@@ -114,12 +118,10 @@ class Coordinator : Participant {
 
   std::vector<Descriptor> connect_all() {
     gather();
-    tell(problem_, deadline(1));
-    if (!problem_.empty()) fail(problem_);
+    tell_verdict(deadline(1));
     introduce();
     hear_reports();
-    tell(problem_, deadline(3));
-    if (!problem_.empty()) fail(problem_);
+    tell_verdict(deadline(3));
     return std::move(sockets_);
   }
 
@@ -135,8 +137,7 @@ class Coordinator : Participant {
     }
     if (door.problem.empty()) return std::move(door.socket);
     throw error(
-        fmt::format("cannot listen there: {}; rank 0 must run on that host, and comm.rendezvous may name another "
-                    "port",
+        fmt::format("cannot listen there: {}; rank 0 must run on that host, and comm.rendezvous may name another port",
                     door.problem));
   }
 
@@ -203,8 +204,7 @@ class Coordinator : Participant {
     if (!problem.empty()) {
       note(problem);
       ++came_;
-      refused_.push_back(std::move(connection.socket));
-      return;
+      return refused_.push_back(std::move(connection.socket));
     }
     if (!socket_of(hello.rank).valid()) ++came_;
     refusals_.erase(hello.rank);
@@ -225,31 +225,33 @@ class Coordinator : Participant {
     return taken ? fmt::format("two processes were started as rank {} of {}", hello.rank, options_.size) : "";
   }
 
-  /// Sends a text to every rank that came.
-  void tell(const std::string& text, Deadline end) {
+  /// Notes, where `lost` is not empty, that a rank's connection ended.
+  void note_loss(int rank, const std::string& lost) {
+    if (!lost.empty()) note(fmt::format("rank {} left: {}", rank, lost));
+  }
+
+  /// Sends the problem, or that there is none, to every rank that came. @throws CommError with the problem.
+  void tell_verdict(Deadline end) {
     for (int rank = 1; rank < options_.size; ++rank) {
-      if (!socket_of(rank).valid()) continue;
-      const std::string lost = write_text(socket_of(rank), text, end);
-      if (!lost.empty()) note(fmt::format("rank {} left: {}", rank, lost));
+      if (socket_of(rank).valid()) note_loss(rank, write_text(socket_of(rank), problem_, end));
     }
     // These ranks fail anyway; their loss is no further problem.
-    for (const Descriptor& socket : refused_)
-      static_cast<void>(write_text(socket, text, deadline_after(kAnswerSeconds)));
+    for (const Descriptor& socket : refused_) {
+      static_cast<void>(write_text(socket, problem_, deadline_after(kAnswerSeconds)));
+    }
+    if (!problem_.empty()) fail(problem_);
   }
 
   void introduce() {
     for (int rank = 1; rank < options_.size; ++rank) {
-      std::string lost = write_all(socket_of(rank), bytes_of(token_), deadline(1));
-      if (lost.empty()) lost = write_all(socket_of(rank), std::as_bytes(std::span(listeners_)), deadline(1));
-      if (!lost.empty()) note(fmt::format("rank {} left: {}", rank, lost));
+      note_loss(rank, write_both(socket_of(rank), bytes_of(token_), std::as_bytes(std::span(listeners_)), deadline(1)));
     }
   }
 
   void hear_reports() {
     for (int rank = 1; rank < options_.size; ++rank) {
       std::string report;
-      const std::string lost = read_text(socket_of(rank), report, deadline(2));
-      if (!lost.empty()) note(fmt::format("rank {} left: {}", rank, lost));
+      note_loss(rank, read_text(socket_of(rank), report, deadline(2)));
       if (!report.empty()) note(fmt::format("rank {}: {}", rank, report));
     }
   }
@@ -274,15 +276,15 @@ class Joiner : Participant {
     learn_of_others();
     std::string problem = connect_to_lower();
     if (problem.empty()) problem = wait_for_higher();
-    const std::string lost = write_text(socket_of(0), problem, deadline(2));
-    if (!lost.empty()) throw error(lost_coordinator(lost));
+    require_coordinator(write_text(socket_of(0), problem, deadline(2)));
     hear(4);
     return std::move(sockets_);
   }
 
  private:
-  std::string lost_coordinator(const std::string& problem) const {
-    return fmt::format("no message from rank 0: {}", problem);
+  /// @throws CommError where `lost` says why the connection to rank 0 ended.
+  void require_coordinator(const std::string& lost) const {
+    if (!lost.empty()) throw error(fmt::format("no message from rank 0: {}", lost));
   }
 
   /// Retries until rank 0 has accepted this rank.
@@ -304,11 +306,8 @@ class Joiner : Participant {
     const Rendezvous& place = options_.rendezvous;
     RendezvousFile file;
     if (place.by_file()) {
-      std::string unreadable;
-      const auto found = read_file(unreadable);
-      if (!found && problem.empty()) problem = "rank 0 has not written it";  // or it has left, and took the file along
-      if (!unreadable.empty()) problem = unreadable;
-      if (found) file = *found;
+      if (problem.empty()) problem = "rank 0 has not written it";  // or it has left, and took the file along
+      file = read_file(problem).value_or(file);
     } else {
       file.addresses = resolve(place.address, problem);
     }
@@ -379,15 +378,13 @@ class Joiner : Participant {
   /// Receives rank 0's verdict. @throws CommError if it is an error.
   void hear(int steps) {
     std::string verdict;
-    const std::string lost = read_text(socket_of(0), verdict, deadline(steps));
-    if (!lost.empty()) throw error(lost_coordinator(lost));
+    require_coordinator(read_text(socket_of(0), verdict, deadline(steps)));
     if (!verdict.empty()) fail(verdict);
   }
 
   void learn_of_others() {
-    std::string lost = read_all(socket_of(0), writable_bytes_of(token_), deadline(1));
-    if (lost.empty()) lost = read_all(socket_of(0), std::as_writable_bytes(std::span(listeners_)), deadline(1));
-    if (!lost.empty()) throw error(lost_coordinator(lost));
+    require_coordinator(read_all(socket_of(0), writable_bytes_of(token_), deadline(1)));
+    require_coordinator(read_all(socket_of(0), std::as_writable_bytes(std::span(listeners_)), deadline(1)));
   }
 
   /// Returns the address at which this rank reaches another's listener. A rank that gave a loopback address is on rank

@@ -11,10 +11,8 @@ namespace dragonn::comm {
 
 /// Collective. Connects every two ranks. Returns the connections by rank; a rank's own place is empty.
 ///
-/// Rank 0 is the coordinator: it listens at the rendezvous. Every other rank opens a listener on a free port, connects
-/// to the coordinator and sends a hello with that listener's address. When all have come, the coordinator sends every
-/// rank all addresses. Each rank connects to those below it, accepts those above it, and reports success or a problem.
-/// The coordinator sends all of them one verdict: every rank is connected, or all throw the same error.
+/// comm/README.md lists the steps. In the end rank 0 sends all ranks one verdict: every rank is connected, or all throw
+/// the same error.
 /// @throws CommError on every rank that came, naming the rank that is missing or does not fit: another world size, two
 /// ranks with one number, another version of the program, a secret that not both have. It comes at most a few seconds
 /// after `comm.timeout_s`. ConfigError at once if something else than a file is at the rendezvous file's path.

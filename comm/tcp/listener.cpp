@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <functional>
 #include <poll.h>
 #include <span>
 #include <string_view>
@@ -83,23 +82,20 @@ bool Listener::accept_all(std::string& problem) {
 }
 
 bool Listener::drop_silent(double seconds) {
+  const std::chrono::duration<double> longest(seconds);
   const Deadline now = std::chrono::steady_clock::now();
-  const auto is_silent = [&](const PendingConnection& pending) {
-    return now - pending.since > std::chrono::duration<double>(seconds);
-  };
-  return std::erase_if(pending_, is_silent) > 0;
+  return std::erase_if(pending_, [&](const auto& pending) { return now - pending.since > longest; }) > 0;
 }
 
 bool Listener::challenge(PendingConnection& pending) {
-  const Descriptor& socket = pending.connection.socket;
-  const Hello& hello = pending.connection.hello;
-  if ((hello.has_secret != 0) != (secret_ != nullptr)) {
-    static_cast<void>(
-        send_now(socket, secret_ != nullptr ? kHasSecret : kHasNone));  // it learns why, if it still reads
-    refuse(pending, secret_ != nullptr ? "no secret (comm.secret_file)" : "a secret (comm.secret_file)");
+  const auto& [socket, hello] = pending.connection;
+  const bool has_secret = secret_ != nullptr;
+  if ((hello.has_secret != 0) != has_secret) {
+    send_now(socket, has_secret ? kHasSecret : kHasNone);  // it learns why, if it still reads
+    refuse(pending, has_secret ? "no secret (comm.secret_file)" : "a secret (comm.secret_file)");
     return false;
   }
-  if (secret_ == nullptr) return true;
+  if (!has_secret) return true;
   pending.challenge = random_nonce();
   const Challenge challenge{pending.challenge,
                             secret_->prove(Secret::Side::kAccepting, bytes_of(hello), pending.challenge)};
@@ -127,9 +123,8 @@ Listener::State Listener::read_more(PendingConnection& pending) {
 }
 
 void Listener::refuse(const PendingConnection& pending, const char* reason) {
-  if (refused_.size() == kMaxRefused) return;
-  const AcceptedConnection& connection = pending.connection;
-  refused_.push_back({connection.hello, remote_address(connection.socket), reason});
+  const auto& [socket, hello] = pending.connection;
+  if (refused_.size() < kMaxRefused) refused_.push_back({hello, remote_address(socket), reason});
 }
 
 std::vector<AcceptedConnection> Listener::wait(Deadline deadline, std::string& problem) {
@@ -142,10 +137,10 @@ std::vector<AcceptedConnection> Listener::wait(Deadline deadline, std::string& p
     // A listener that cannot accept would be ready all the time.
     std::vector<pollfd> sockets{{starved ? -1 : listener_.get(), POLLIN, 0}};
     for (const PendingConnection& pending : pending_) sockets.push_back({pending.connection.socket.get(), POLLIN, 0});
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) break;
-    constexpr std::chrono::milliseconds kLook{100};
-    const int ready = ::poll(sockets.data(), sockets.size(), static_cast<int>(std::min(left, kLook).count()));
+    const int left = milliseconds_until(deadline);
+    if (left == 0) break;
+    constexpr int kLookMilliseconds = 100;
+    const int ready = ::poll(sockets.data(), sockets.size(), std::min(left, kLookMilliseconds));
     std::vector<PendingConnection> still_there;
     for (std::size_t i = 0; ready > 0 && i < pending_.size(); ++i) {
       PendingConnection& pending = pending_[i];

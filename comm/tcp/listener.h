@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "comm/deadline.h"
-#include "comm/tcp/address.h"
 #include "comm/tcp/secret.h"
 #include "comm/tcp/socket.h"
 

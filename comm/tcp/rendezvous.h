@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "comm/tcp/address.h"
+#include "comm/tcp/socket.h"
 
 namespace dragonn::comm {
 
@@ -40,5 +42,35 @@ std::uint16_t slurm_port(const std::string& job, const std::string& step);
 /// Returns the first host of a list in Slurm's compressed form: "n01" for "n[01-03,07],gpu2", "r1n08" for
 /// "r[1-2]n[08-09]". Empty if the list is malformed.
 std::string first_host(std::string_view list);
+
+/// The content of a rendezvous file. docs/formats.md specifies the format.
+struct RendezvousFile {
+  std::uint64_t token = 0;  ///< drawn for this run: the coordinator recognizes ranks that read an older file
+  std::vector<Address> addresses = {};
+
+  /// Reads a file. Returns nothing if there is none, or an incomplete one. Never waits for what is there instead.
+  /// @throws ConfigError if that is no regular file; SystemError if it cannot be read.
+  static std::optional<RendezvousFile> read(const std::filesystem::path& path);
+  bool operator==(const RendezvousFile&) const = default;
+};
+
+/// A rendezvous file on disk; the destructor removes it.
+class PublishedFile {
+ public:
+  /// Writes the file, over any that an earlier run left. @throws SystemError if it cannot be written,
+  /// ConfigError if something else than a file is there.
+  PublishedFile(std::filesystem::path path, const RendezvousFile& file);
+  /// Removes the file if it still is this one.
+  ~PublishedFile();
+  PublishedFile(const PublishedFile&) = delete;
+  PublishedFile& operator=(const PublishedFile&) = delete;
+
+  /// Returns whether the file is still this one: nobody replaced or removed it.
+  bool still_there() const;
+
+ private:
+  std::filesystem::path path_;
+  std::uint64_t token_;
+};
 
 }  // namespace dragonn::comm

@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
-#include <cstdio>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <poll.h>
@@ -15,12 +12,10 @@
 
 #include <fmt/format.h>
 
-#include "comm/deadline.h"
 #include "comm/launcher.h"
-#include "comm/peer_processes.h"
+#include "comm/machine.h"
+#include "comm/tcp/frame.h"
 #include "comm/tcp/handshake.h"
-#include "comm/tcp/incoming.h"
-#include "comm/tcp/outgoing.h"
 #include "core/error.h"
 
 namespace dragonn::comm {
@@ -57,9 +52,6 @@ class TcpCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(links_.size()); }
   std::string backend() const override { return "tcp"; }
-  Clock& clock() override { return clock_; }
-  const Clock& clock() const override { return clock_; }
-  std::unique_ptr<Clock> fork_clock() const override { return std::make_unique<WallClock>(clock_); }
   void abort(const std::string& reason) noexcept override;
 
   /// Collective. Exchanges process ids: later errors name processes of this machine.
@@ -87,14 +79,12 @@ class TcpCommunicator final : public Communicator {
     for (const auto& link : links_)
       if (link != nullptr) body(*link);
   }
-  std::size_t finish_send(Lock& lock, int peer, std::size_t number);
-  std::size_t finish_receive(Lock& lock, int peer, std::size_t number);
-
   /// Moves messages until `is_done`. @throws CommError if the group fails, the peer ends, or the deadline passes.
   template <class IsDone>
   void wait(Lock& lock, const char* doing, int peer, const IsDone& is_done);
   /// Waits until messages can be moved, at most until the deadline, and moves them. The lock is released while waiting.
   void move(Lock& lock, Deadline until);
+  /// Moves messages of a link, and answers the question which rank this one waits for.
   void move(Link& link);
   /// Moves messages until `is_done`, at most for that long. Returns whether it is.
   template <class IsDone>
@@ -104,10 +94,12 @@ class TcpCommunicator final : public Communicator {
   const std::string& group_failure();
   /// Marks the group as failed for this rank, and detaches all messages, whose buffers still exist: the caller that
   /// catches the error frees them. Returns the error.
-  CommError fatal(CommError error);
+  template <class Failure>
+  Failure fatal(Failure error);
   /// Drops all pending messages, whose buffers may be gone already.
   void forget_messages();
-  std::string failure_of_this_rank(const std::string& reason) const;
+  /// Records the failure of this rank, unless it knows of one of the group.
+  void note_failure(const std::string& reason);
   void check_group(const char* doing, int peer);
   [[noreturn]] void fail_late(Lock& lock, const char* doing, int peer);
   /// Describes why `peer` is late: asks it which rank it waits for, then asks that rank, and so on.
@@ -116,7 +108,6 @@ class TcpCommunicator final : public Communicator {
 
   int rank_;
   double timeout_s_;
-  WallClock clock_;
   PeerProcesses peers_;
   std::mutex mutex_;                          // guards all below: abort() may come from another thread
   std::vector<std::unique_ptr<Link>> links_;  // by rank, null for this one
@@ -154,32 +145,21 @@ Request TcpCommunicator::start_receive(int source, int tag, std::span<std::byte>
 
 std::size_t TcpCommunicator::finish(const Request& request) {
   Lock lock(mutex_);
-  const auto peer = static_cast<std::size_t>(request.id >> 32U);
+  const auto peer = static_cast<int>(request.id >> 32U);
   const std::size_t number = request.id & 0xFFFFFFFFU;
-  const bool known = peer < links_.size() && links_[peer] != nullptr &&
-                     (request.is_receive ? links_[peer]->in.knows(number) : links_[peer]->out.knows(number));
-  DRAGONN_CHECK(known, "rank {} waits for a request that it does not have", rank_);
-  return request.is_receive ? finish_receive(lock, static_cast<int>(peer), number)
-                            : finish_send(lock, static_cast<int>(peer), number);
-}
-
-std::size_t TcpCommunicator::finish_send(Lock& lock, int peer, std::size_t number) {
-  Outgoing& out = link(peer).out;
-  wait(lock, "sending to", peer, [&] { return out.is_done(number); });
-  out.release(number);
-  return 0;
-}
-
-std::size_t TcpCommunicator::finish_receive(Lock& lock, int peer, std::size_t number) {
-  constexpr const char* kDoing = "receiving from";
+  check_request(peer >= 0 && peer < size() && peer != rank_);
   Incoming& in = link(peer).in;
-  wait(lock, kDoing, peer, [&] { return in.is_done(number); });
+  Outgoing& out = link(peer).out;
+  check_request(request.is_receive ? in.knows(number) : out.knows(number));
+  if (!request.is_receive) {
+    wait(lock, "sending to", peer, [&] { return out.is_done(number); });
+    out.release(number);
+    return 0;
+  }
+  wait(lock, "receiving from", peer, [&] { return in.is_done(number); });
   const std::size_t bytes = in.bytes(number), capacity = in.capacity(number);
   in.release(number);
-  if (bytes > capacity) {
-    throw fatal(
-        error(kDoing, peer, fmt::format("a message of {} bytes does not fit the {} bytes for it", bytes, capacity)));
-  }
+  if (bytes > capacity) throw fatal(too_large(peer, bytes, capacity));
   return bytes;
 }
 
@@ -202,9 +182,8 @@ void TcpCommunicator::move(Lock& lock, Deadline until) {
     const short events = links_[rank] != nullptr ? links_[rank]->events() : short{0};
     polled_[rank] = {events != 0 ? links_[rank]->socket.get() : -1, events, 0};
   }
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
   lock.unlock();
-  const int ready = ::poll(polled_.data(), polled_.size(), static_cast<int>(std::max(left.count(), std::int64_t{0})));
+  const int ready = ::poll(polled_.data(), polled_.size(), milliseconds_until(until));
   lock.lock();
   if (ready <= 0) return;
   for (std::size_t rank = 0; rank < links_.size(); ++rank) {
@@ -250,7 +229,8 @@ void TcpCommunicator::check_group(const char* doing, int peer) {
   throw fatal(error(doing, peer, failure_));
 }
 
-CommError TcpCommunicator::fatal(CommError error) {
+template <class Failure>
+Failure TcpCommunicator::fatal(Failure error) {
   if (failure_.empty()) failure_ = error.what();
   for_each_link([](Link& link) {
     link.in.drop();
@@ -269,10 +249,7 @@ void TcpCommunicator::forget_messages() {
 void TcpCommunicator::fail_late(Lock& lock, const char* doing, int peer) {
   const std::string where = whereabouts(lock, peer);
   const std::string gone = peers_.who_is_gone();
-  const CommError late = fatal(error(
-      doing, peer,
-      fmt::format("nothing for {} s (comm.timeout_s); {}{}{}", timeout_s_, where, gone.empty() ? "" : "; ", gone)));
-  throw TimeoutError(late.what());
+  throw fatal(late(doing, peer, timeout_s_, fmt::format("{}{}{}", where, gone.empty() ? "" : "; ", gone)));
 }
 
 std::string TcpCommunicator::whereabouts(Lock& lock, int peer) {
@@ -299,10 +276,8 @@ std::string TcpCommunicator::whereabouts(Lock& lock, int peer) {
   return chain;
 }
 
-std::string TcpCommunicator::failure_of_this_rank(const std::string& reason) const {
-  if (reason.starts_with("rank ")) return reason;  // as CommErrors do
-  const std::string doing = activity().describe();
-  return fmt::format("rank {} failed{}: {}", rank_, doing.empty() ? "" : fmt::format(" ({})", doing), reason);
+void TcpCommunicator::note_failure(const std::string& reason) {
+  if (group_failure().empty()) failure_ = reason.starts_with("rank ") ? reason : failure_text(reason);
 }
 
 void TcpCommunicator::send_shutdown(FrameKind kind, const std::string& reason) {
@@ -312,19 +287,14 @@ void TcpCommunicator::send_shutdown(FrameKind kind, const std::string& reason) {
   });
 }
 
-/// Reports that the failure notice could not be sent (out of memory). The others then see the connection end.
-void report_unsaid(int rank, const std::exception& failure) noexcept {
-  std::fprintf(stderr, "rank %d: cannot report its failure: %s\n", rank, failure.what());
-}
-
 void TcpCommunicator::abort(const std::string& reason) noexcept {
   try {
     const Lock lock(mutex_);
     if (std::exchange(aborted_, true)) return;
-    if (group_failure().empty()) failure_ = failure_of_this_rank(reason);
+    note_failure(reason);
     send_shutdown(FrameKind::kAbort, failure_);
   } catch (const std::exception& failure) {
-    report_unsaid(rank_, failure);
+    report_unsent(failure);
   }
 }
 
@@ -351,7 +321,7 @@ void TcpCommunicator::fail(FrameKind kind, const std::string& reason) noexcept {
   try {
     Lock lock(mutex_);
     forget_messages();
-    if (group_failure().empty()) failure_ = failure_of_this_rank(reason);
+    note_failure(reason);
     if (!std::exchange(aborted_, true)) send_shutdown(kind, failure_);
     for_each_link([&](Link& link) {
       link.out.close();
@@ -360,7 +330,7 @@ void TcpCommunicator::fail(FrameKind kind, const std::string& reason) noexcept {
     const auto is_closed = [](const auto& link) { return link == nullptr || link->in.is_closed(); };
     move_for(lock, kShutdownSeconds, [&] { return std::ranges::all_of(links_, is_closed); });
   } catch (const std::exception& failure) {
-    report_unsaid(rank_, failure);
+    report_unsent(failure);
   }
 }
 

@@ -27,15 +27,13 @@ TcpOptions tcp_options(const std::string& rendezvous, double timeout_s, const st
 
 /// Connects to the other ranks, runs `fn` as this rank, and shuts the connections down.
 ///
-/// Only one thread at a time may use the communicator; abort() may come from any. A rank moves messages, its own and
-/// those of others, whenever it starts or waits for one. While it waits it takes from each other rank up to two
-/// messages that no receive has asked for. Waits sleep in the kernel, so there may be more ranks than cores.
+/// A rank moves messages, its own and those of others, whenever it starts or waits for one. While it waits it takes
+/// from each other rank up to two messages that no receive has asked for. Waits sleep in the kernel, so there may be
+/// more ranks than cores.
 ///
 /// An error ends every rank. If `fn` throws on one rank, the ranks that wait for that rank fail; a CommError on one
-/// rank makes all ranks fail at once, with the reason of the first. If a connection ends without a shutdown notice, the
-/// error names the rank whose process has ended. At the deadline the late rank is found by asking each rank which one
-/// it waits for; a stopped process on this machine is named. The rank's own error is rethrown here: a program prints it
-/// and returns its exit code.
+/// rank makes all ranks fail at once, with the reason of the first. At the deadline the late rank is found by asking
+/// each rank which one it waits for. The rank's own error is rethrown here.
 ///
 /// @throws CommError as connect_ranks() does, if the world size or the rank is impossible, or if a rank failed after
 /// this rank's `fn` had returned.

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <time.h>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,55 @@ constexpr double kAtOnce = -std::numeric_limits<double>::infinity();
 constexpr Moment kNoWait{kAtOnce, kAtOnce};
 
 }  // namespace
+
+double VirtualClock::thread_seconds() {
+  timespec time{};
+  DRAGONN_CHECK(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0,
+                "this system has no clock of a thread's CPU time");
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+Moment VirtualClock::moment() const {
+  if (!runs()) return reached_;
+  const double work = thread_seconds() - mark_;
+  return {reached_.seconds + work, reached_.ideal + work};
+}
+
+void VirtualClock::settle() {
+  if (!runs()) return;
+  const double seconds = thread_seconds();
+  const double work = seconds - mark_;
+  reached_ = {reached_.seconds + work, reached_.ideal + work};
+  mark_ = seconds;
+}
+
+void VirtualClock::advance_to(Moment moment) {
+  settle();
+  reached_ = {std::max(reached_.seconds, moment.seconds), std::max(reached_.ideal, moment.ideal)};
+}
+
+void VirtualClock::attach_to_this_thread() {
+  is_taken_ = true;
+  if (runs()) mark_ = thread_seconds();
+}
+
+void VirtualClock::stop() {
+  settle();
+  stopped_ = true;
+}
+
+void VirtualClock::go() {
+  stopped_ = false;
+  if (runs()) mark_ = thread_seconds();
+}
+
+bool VirtualClock::set_paused(bool paused) {
+  const bool before = paused_;
+  settle();
+  paused_ = paused;
+  if (runs()) mark_ = thread_seconds();
+  return before;
+}
 
 double InPort::reserve(double ready, double seconds) {
   const double begin = std::max(ready, forgotten_);
@@ -67,8 +117,8 @@ VirtualWorker::Departure VirtualWorker::send(std::size_t bytes) {
   if (clock_.paused()) return {kNoWait, kAtOnce};
   const Moment sent = clock_.moment();
   const double seconds = seconds_of(bytes);
-  const double out = out_.reserve(sent.seconds, seconds);
-  return {{out - seconds + network_.latency_seconds, sent.ideal}, out};
+  out_free_from_ = std::max(sent.seconds, out_free_from_) + seconds;
+  return {{out_free_from_ - seconds + network_.latency_seconds, sent.ideal}, out_free_from_};
 }
 
 Moment VirtualWorker::receive(Moment first_byte, std::size_t bytes) {

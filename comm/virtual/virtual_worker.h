@@ -3,25 +3,52 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
 #include "comm/network_model.h"
-#include "comm/virtual/virtual_clock.h"
+#include "core/clock.h"
 
 namespace dragonn::comm {
 
-/// The exit: messages leave one at a time, in the order in which they are started.
-class OutPort {
+/// The virtual cost of a worker's own work. kMeasured: the CPU time of the thread that runs the clock, whatever else
+/// the machine does meanwhile; that of other threads is not seen. kZero: nothing, so that all times are those of the
+/// network and the same in every run.
+enum class Compute { kMeasured, kZero };
+constexpr auto choices(Compute) {
+  return std::array{"measured", "zero"};
+}
+
+/// A virtual clock. It starts at 0 and stands still until a thread takes it over. Reading it costs a system call with
+/// kMeasured.
+class VirtualClock final : public Clock {
  public:
-  /// Reserves `seconds` for a message that is started at `now`. Returns when it is out.
-  double reserve(double now, double seconds) {
-    free_from_ = std::max(now, free_from_) + seconds;
-    return free_from_;
-  }
+  explicit VirtualClock(Compute compute) : compute_(compute) {}
+
+  Moment moment() const override;
+  bool is_virtual() const override { return true; }
+  void advance_to(Moment moment) override;
+  void attach_to_this_thread() override;
+  bool paused() const { return paused_; }
+
+  /// Stops the clock, until go(), for the simulator's own work.
+  void stop();
+  void go();
 
  private:
-  double free_from_ = 0;
+  bool runs() const { return is_taken_ && !stopped_ && !paused_ && compute_ == Compute::kMeasured; }
+  bool set_paused(bool paused) override;
+  void settle();
+  /// Returns the CPU time of the calling thread.
+  static double thread_seconds();
+
+  Compute compute_;
+  bool is_taken_ = false;
+  bool stopped_ = false;
+  bool paused_ = false;
+  Moment reached_;
+  double mark_ = 0;  // thread_seconds() when reached_ was true
 };
 
 /// The entrance: serves messages in the order of its owner's program, so that thread scheduling changes no time. A
@@ -83,7 +110,7 @@ class VirtualWorker {
 
   NetworkModel network_;
   VirtualClock clock_;
-  OutPort out_;
+  double out_free_from_ = 0;  // messages leave one at a time, in the order in which they are started
   InPort in_;
 };
 

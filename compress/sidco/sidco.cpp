@@ -12,6 +12,97 @@
 #include "kernels/gradient/select.h"
 
 namespace dragonn::compress {
+
+std::int64_t max_stages(double density) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(-std::log2(density))));
+}
+
+std::int64_t StageSearch::stages(double density) const {
+  return rules_.adaptation == StageAdaptation::kFixed ? stages_ : std::min(stages_, max_stages(density));
+}
+
+void StageSearch::observe(double ratio, double density) {
+  if (rules_.adaptation == StageAdaptation::kFixed) return;
+  sum_ += ratio;
+  if (++count_ < rules_.window) return;
+  const double mean = sum_ / static_cast<double>(count_);
+  sum_ = 0;
+  count_ = 0;
+  stages_ = stages(density);
+  const std::int64_t max = max_stages(density);
+  if (rules_.adaptation == StageAdaptation::kHillclimb) {
+    climb(mean, max);
+  } else if (!in_band(mean)) {
+    stages_ = std::clamp<std::int64_t>(stages_ + (mean > 1 ? -1 : 1), 1, max);
+  }
+}
+
+bool StageSearch::in_band(double mean) const {
+  return mean >= 1 - rules_.tolerance_low && mean <= 1 + rules_.tolerance_high;
+}
+
+void StageSearch::climb(double mean, std::int64_t max) {
+  constexpr std::int64_t kTurnsBeforeHold = 2;
+  constexpr std::int64_t kWindowsHeld = 20;
+  if (windows_held_ > 0) {
+    if (++windows_held_ <= kWindowsHeld) return;
+    forget_errors();
+    windows_held_ = 0;
+    moved_ = false;
+    first_direction_ = -first_direction_;
+    direction_ = first_direction_;
+  }
+  if (in_band(mean)) return forget_errors();
+  const double error = std::fabs(mean - 1);
+  if (best_stages_ == 0 || error < best_error_) {
+    best_stages_ = stages_;
+    best_error_ = error;
+  }
+  // At an unchanged M two windows differ by noise only.
+  if (moved_ && error > last_error_) {
+    direction_ = -direction_;
+    if (++turns_ == kTurnsBeforeHold) {
+      stages_ = best_stages_;
+      windows_held_ = 1;
+      return;
+    }
+  }
+  const std::int64_t wanted = stages_ + direction_ * (mean > 1 ? -1 : 1);
+  const std::int64_t next = std::clamp<std::int64_t>(wanted, 1, max);
+  if (next != wanted) direction_ = -direction_;
+  moved_ = next != stages_;
+  last_error_ = error;
+  stages_ = next;
+}
+
+void StageSearch::forget_errors() {
+  turns_ = 0;
+  best_stages_ = 0;
+}
+
+template <class Self, class Visit>
+void StageSearch::for_members(Self& self, const Visit& visit) {
+  visit("stages", self.stages_);
+  visit("sum", self.sum_);
+  visit("count", self.count_);
+  visit("direction", self.direction_);
+  visit("first_direction", self.first_direction_);
+  visit("moved", self.moved_);
+  visit("last_error", self.last_error_);
+  visit("turns", self.turns_);
+  visit("best_stages", self.best_stages_);
+  visit("best_error", self.best_error_);
+  visit("windows_held", self.windows_held_);
+}
+
+void StageSearch::save(Archive& archive, const std::string& prefix) const {
+  for_members(*this, [&](const char* name, auto value) { archive.put(prefix + name, value); });
+}
+
+void StageSearch::load(const Archive& archive, const std::string& prefix) {
+  for_members(*this, [&]<class T>(const char* name, T& value) { value = archive.get<T>(prefix + name); });
+}
+
 namespace {
 
 enum class SidcoDistribution { kExponential, kGamma, kPareto };
@@ -20,13 +111,6 @@ enum class SidcoDistribution { kExponential, kGamma, kPareto };
 struct SidcoFits {
   SidcoDistribution first = SidcoDistribution::kExponential;
   SidcoDistribution later = SidcoDistribution::kExponential;
-};
-
-struct Rules {
-  SidcoFits fits;
-  double first_ratio = 0.25;      ///< the share that the first of several stages keeps
-  bool shift_to_minimum = false;  ///< exceedances are counted from the smallest one, not from the threshold
-  GammaInverse gamma_inverse = GammaInverse::kClosed;
 };
 
 /// The moments of magnitudes, or of exceedances.
@@ -47,8 +131,20 @@ Statistics statistics_of(std::size_t count, double sum, double sum_squares) {
 /// exceed the threshold of the stage before.
 class Sidco final : public Sparsifier {
  public:
-  Sidco(const Rules& rules, const StageRules& stage_rules, std::size_t numel, const Device& device)
-      : rules_(rules), search_(stage_rules), numel_(numel), pool_(device) {
+  Sidco(const SidcoFits& fits, const Settings& settings, std::size_t numel, const Device& device)
+      : fits_(fits),
+        first_ratio_(settings.number("first_ratio")),
+        shift_to_minimum_(settings.text("shift") == "min"),
+        search_({.adaptation = choice_of<StageAdaptation>("adapt", settings.text("adapt")),
+                 .initial = settings.integer("stages"),
+                 .window = settings.integer("window"),
+                 .tolerance_high = settings.number("tolerance_high"),
+                 .tolerance_low = settings.number("tolerance_low")}),
+        numel_(numel),
+        pool_(device) {
+    if (fits.first == SidcoDistribution::kGamma && settings.text("gamma_inverse") == "exact") {
+      gamma_inverse_ = GammaInverse::kExact;
+    }
     kernels::reserve_selection(pool_, numel);
   }
 
@@ -67,20 +163,18 @@ class Sidco final : public Sparsifier {
     }
     const kernels::Moments moments = pass.non_finite ? moments_without_nan(acc) : pass.moments;
     if (!(moments.sum > 0)) return selected.clear();
-    const std::int64_t stages = context.density < rules_.first_ratio ? search_.stages(context.density) : 1;
-    const double first_ratio = stages > 1 ? rules_.first_ratio : context.density;
+    const std::int64_t stages = context.density < first_ratio_ ? search_.stages(context.density) : 1;
+    const double first_ratio = stages > 1 ? first_ratio_ : context.density;
     threshold_ = static_cast<float>(first_threshold(acc, moments, first_ratio));
     if (stages > 1) {
       refine(acc, moments, stages, std::pow(context.density / first_ratio, 1.0 / static_cast<double>(stages - 1)));
     }
     select_final(acc, stages > 1, selected);
     // With a single stage the number of stages does not affect the count.
-    if (context.density < rules_.first_ratio) {
+    if (context.density < first_ratio_) {
       search_.observe(static_cast<double>(selected.size()) / static_cast<double>(context.k), context.density);
     }
   }
-
-  float threshold() const override { return threshold_; }
 
   void save(Archive& archive, const std::string& prefix) const override {
     search_.save(archive, prefix);
@@ -101,14 +195,14 @@ class Sidco final : public Sparsifier {
 
   double first_threshold(View<const float> acc, const kernels::Moments& moments, double ratio) const {
     const Statistics all = statistics_of(acc.size(), moments.sum, moments.sum_squares);
-    if (rules_.fits.first == SidcoDistribution::kGamma) {
+    if (fits_.first == SidcoDistribution::kGamma) {
       // The logarithm of 0 does not exist, so a little is added to values scaled to a norm of 1.
       constexpr double kOffset = 2.2e-16;
       const double norm = std::sqrt(moments.sum_squares);
       const double mean_log = kernels::sum_magnitude_logs(acc, 1 / norm, kOffset) / all.count + std::log(norm);
-      return gamma_threshold(all.mean, mean_log, ratio, rules_.gamma_inverse);
+      return gamma_threshold(all.mean, mean_log, ratio, gamma_inverse_);
     }
-    return tail_threshold(rules_.fits.first, all, ratio);
+    return tail_threshold(fits_.first, all, ratio);
   }
 
   static double tail_threshold(SidcoDistribution distribution, const Statistics& statistics, double ratio) {
@@ -120,11 +214,11 @@ class Sidco final : public Sparsifier {
   float next_threshold(const kernels::Exceedances& above, double ratio) const {
     Statistics excess = statistics_of(above.count, above.sum, above.sum_squares);
     double origin = threshold_;
-    if (rules_.shift_to_minimum) {
+    if (shift_to_minimum_) {
       excess.mean -= static_cast<double>(above.smallest) - origin;
       origin = above.smallest;
     }
-    return static_cast<float>(origin + tail_threshold(rules_.fits.later, excess, ratio));
+    return static_cast<float>(origin + tail_threshold(fits_.later, excess, ratio));
   }
 
   /// Runs stages 2 to `stages`, each of which keeps `ratio` of the entries of the one before. Moves threshold_.
@@ -143,14 +237,12 @@ class Sidco final : public Sparsifier {
       threshold_ = next_threshold(above, ratio);
       if (stage == 2) second_step_ = (static_cast<double>(threshold_) - first) / mean;
       if (stage == stages) return;
-      if (threshold_ < pool_from_) fill_pool(acc);
+      if (threshold_ < pool_from_) {
+        pool_from_ = threshold_;
+        kernels::select_threshold(acc, pool_from_, pool_);
+      }
       above = kernels::exceedances(pool_.values.view(), threshold_);
     }
-  }
-
-  void fill_pool(View<const float> acc) {
-    pool_from_ = threshold_;
-    kernels::select_threshold(acc, pool_from_, pool_);
   }
 
   void select_final(View<const float> acc, bool pooled, SparseVector& selected) const {
@@ -161,10 +253,12 @@ class Sidco final : public Sparsifier {
   /// The share of the last step's distance between the first two thresholds that is taken for sure.
   static constexpr double kGuessedShare = 0.9;
 
-  Rules rules_;
+  SidcoFits fits_;
+  double first_ratio_;     ///< the share that the first of several stages keeps
+  bool shift_to_minimum_;  ///< exceedances are counted from the smallest one, not from the threshold
+  GammaInverse gamma_inverse_ = GammaInverse::kClosed;
   StageSearch search_;
   std::size_t numel_;
-  float threshold_ = std::numeric_limits<float>::quiet_NaN();
   double second_step_ = std::numeric_limits<double>::infinity();  ///< between the first two thresholds, in means of acc
   SparseVector pool_;                                             ///< entries of acc that reach pool_from_
   float pool_from_ = 0;
@@ -172,66 +266,29 @@ class Sidco final : public Sparsifier {
 
 SettingSpecs settings(const SidcoFits& fits) {
   SettingSpecs specs{
-      {.name = "stages",
-       .default_value = std::int64_t{1},
-       .help = "initial number of stages; each further stage fits the entries above the previous threshold",
-       .minimum = 1,
-       .maximum = 64},
-      {.name = "adapt",
-       .default_value = std::string("hillclimb"),
-       .help = "how the number of stages changes; hillclimb: it reverses when selected / k got worse; paper: one "
-               "stage fewer above the band, one more below; fixed: never",
-       .choices = {"hillclimb", "paper", "fixed"}},
-      {.name = "window",
-       .default_value = std::int64_t{5},
-       .help = "steps between changes of the number of stages",
-       .minimum = 1},
-      {.name = "tolerance_high",
-       .default_value = 0.2,
-       .help = "the number of stages stays while the mean of selected / k is at most 1 + this",
-       .minimum = 0},
-      {.name = "tolerance_low",
-       .default_value = 0.2,
-       .help = "the number of stages stays while the mean of selected / k is at least 1 - this",
-       .minimum = 0,
-       .maximum = 1},
-      {.name = "first_ratio",
-       .default_value = 0.25,
-       .help = "share of the elements that the first of several stages keeps",
-       .minimum = 0,
-       .maximum = 1,
-       .exclusive_minimum = true},
-      {.name = "shift",
-       .default_value = std::string("prev"),
-       .help = "origin of the exceedances; prev: the threshold that they exceed; min: the smallest of them",
-       .choices = {"prev", "min"}}};
+      SettingSpec::integer("stages", 1,
+                           "initial number of stages; each further stage fits the entries above the previous threshold",
+                           1, 64),
+      SettingSpec::text("adapt", "hillclimb",
+                        "how the number of stages changes; hillclimb: it reverses when selected / k got worse; paper: "
+                        "one stage fewer above the band, one more below; fixed: never",
+                        choice_names<StageAdaptation>()),
+      SettingSpec::integer("window", 5, "steps between changes of the number of stages", 1),
+      SettingSpec::number("tolerance_high", 0.2,
+                          "the number of stages stays while the mean of selected / k is at most 1 + this", 0),
+      SettingSpec::number("tolerance_low", 0.2,
+                          "the number of stages stays while the mean of selected / k is at least 1 - this", 0, 1),
+      SettingSpec::number("first_ratio", 0.25, "share of the elements that the first of several stages keeps", 0, 1)
+          .above_minimum(),
+      SettingSpec::text("shift", "prev",
+                        "origin of the exceedances; prev: the threshold that they exceed; min: the smallest of them",
+                        {"prev", "min"})};
   if (fits.first == SidcoDistribution::kGamma) {
-    specs.push_back({.name = "gamma_inverse",
-                     .default_value = std::string("closed"),
-                     .help = "closed: a bound on the gamma distribution's tail; exact: its inverse",
-                     .choices = {"closed", "exact"}});
+    specs.push_back(SettingSpec::text("gamma_inverse", "closed",
+                                      "closed: a bound on the gamma distribution's tail; exact: its inverse",
+                                      {"closed", "exact"}));
   }
   return specs;
-}
-
-Rules rules(const Settings& values, const SidcoFits& fits) {
-  Rules rules{
-      .fits = fits, .first_ratio = values.number("first_ratio"), .shift_to_minimum = values.text("shift") == "min"};
-  if (fits.first == SidcoDistribution::kGamma && values.text("gamma_inverse") == "exact") {
-    rules.gamma_inverse = GammaInverse::kExact;
-  }
-  return rules;
-}
-
-StageRules stage_rules(const Settings& values) {
-  const std::string& adapt = values.text("adapt");
-  return {.adaptation = adapt == "fixed"   ? StageAdaptation::kFixed
-                        : adapt == "paper" ? StageAdaptation::kPaper
-                                           : StageAdaptation::kHillclimb,
-          .initial = values.integer("stages"),
-          .window = values.integer("window"),
-          .tolerance_high = values.number("tolerance_high"),
-          .tolerance_low = values.number("tolerance_low")};
 }
 
 /// Returns the entry of a variant. Cost: a sweep for the moments, fused with the accumulation; one for the logarithms
@@ -259,14 +316,13 @@ SparsifierEntry sidco_entry(const char* name, const char* summary, const SidcoFi
     return CountForecast{.settled = {0.05, 0.9, 1.6}, .first = kFirst, .first_steps = 40};
   };
   entry.make = [fits](const Settings& values, std::size_t numel, const Device& device) {
-    return std::make_unique<Sidco>(rules(values, fits), stage_rules(values), numel, device);
+    return std::make_unique<Sidco>(fits, values, numel, device);
   };
   return entry;
 }
 
 const Registration<SparsifierEntry> exponential{
-    sidco_entry("sidco_e", "entries above a threshold from exponential fits in stages",
-                {.first = SidcoDistribution::kExponential, .later = SidcoDistribution::kExponential})};
+    sidco_entry("sidco_e", "entries above a threshold from exponential fits in stages", {})};
 const Registration<SparsifierEntry> gamma{
     sidco_entry("sidco_gp", "entries above a threshold from a gamma fit, refined by generalized Pareto fits in stages",
                 {.first = SidcoDistribution::kGamma, .later = SidcoDistribution::kPareto})};

@@ -2,18 +2,23 @@
 /// StageSearch: adapts the number of SIDCo's successive fits to the counts that they gave.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
 #include "core/archive.h"
+#include "core/choice.h"
 
 namespace dragonn::compress {
 
 enum class StageAdaptation {
-  kFixed,      ///< always the initial number
-  kPaper,      ///< one less above the band, one more below it (SIDCo, algorithm 1)
   kHillclimb,  ///< turns around if that made things worse
+  kPaper,      ///< one less above the band, one more below it (SIDCo, algorithm 1)
+  kFixed,      ///< always the initial number
 };
+constexpr auto choices(StageAdaptation) {
+  return std::array{"hillclimb", "paper", "fixed"};
+}
 
 struct StageRules {
   StageAdaptation adaptation = StageAdaptation::kHillclimb;
@@ -34,7 +39,7 @@ std::int64_t max_stages(double density);
 /// with the other direction first. A window in the band ends a search too.
 class StageSearch {
  public:
-  explicit StageSearch(const StageRules& rules);
+  explicit StageSearch(const StageRules& rules) : rules_(rules), stages_(rules.initial) {}
 
   /// Returns M, which a density bounds unless it is fixed.
   std::int64_t stages(double density) const;
@@ -47,9 +52,10 @@ class StageSearch {
  private:
   bool in_band(double mean) const;
   void climb(double mean, std::int64_t max);
-  void hold();
   void forget_errors();
-  void search_anew();
+  /// Calls visit(name, member) for all that outlives a step.
+  template <class Self, class Visit>
+  static void for_members(Self& self, const Visit& visit);
 
   StageRules rules_;
   std::int64_t stages_;

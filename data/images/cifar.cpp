@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -26,11 +25,15 @@ struct CifarFormat {
   int classes = 0;
   std::size_t label_bytes = 0;  ///< per record; the last one is the label (CIFAR-100 puts the coarse label in front)
   std::vector<ChannelMoments> moments;
+  std::string train_file;  ///< empty: all data_batch_*.bin
+  std::string test_file;
 };
 
 // Moments over all pixels of the 50,000 training images.
-const CifarFormat kCifar10{"cifar10", 10, 1, {{0.4914f, 0.2470f}, {0.4822f, 0.2435f}, {0.4465f, 0.2616f}}};
-const CifarFormat kCifar100{"cifar100", 100, 2, {{0.5071f, 0.2673f}, {0.4865f, 0.2564f}, {0.4409f, 0.2762f}}};
+const CifarFormat kCifar10{"cifar10",       10, 1, {{0.4914f, 0.2470f}, {0.4822f, 0.2435f}, {0.4465f, 0.2616f}}, "",
+                           "test_batch.bin"};
+const CifarFormat kCifar100{"cifar100",  100,       2, {{0.5071f, 0.2673f}, {0.4865f, 0.2564f}, {0.4409f, 0.2762f}},
+                            "train.bin", "test.bin"};
 
 /// Appends the records of one file. @throws DataError with file and offset.
 void append_records(const std::filesystem::path& file, const CifarFormat& format, ImageStore& store) {
@@ -63,14 +66,14 @@ ImageStore read_files(const std::vector<std::filesystem::path>& files, const Cif
 }
 
 /// Returns all data_batch_*.bin that exist, by name: a part of the training set is a valid training set.
-std::vector<std::filesystem::path> training_batches(const std::string& folder) {
+std::vector<std::filesystem::path> training_batches(const std::string& folder, const std::string& name) {
   std::vector<std::filesystem::path> files;
   for (const auto& item : std::filesystem::directory_iterator(folder)) {
-    const std::string name = item.path().filename().string();
-    if (name.starts_with("data_batch_") && name.ends_with(".bin")) files.push_back(item.path());
+    const std::string file = item.path().filename().string();
+    if (file.starts_with("data_batch_") && file.ends_with(".bin")) files.push_back(item.path());
   }
   std::ranges::sort(files);
-  if (files.empty()) throw missing_data(folder + ": no data_batch_*.bin in it", kCifar10.name, folder);
+  if (files.empty()) throw missing_data(folder + ": no data_batch_*.bin in it", name, folder);
   return files;
 }
 
@@ -80,36 +83,26 @@ std::filesystem::path required_file(const std::string& folder, const std::string
   return path;
 }
 
-DatasetSplits load_cifar10(const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
-  require_folder(folder, kCifar10.name);
-  const std::vector<std::filesystem::path> train = training_batches(folder);
-  const std::filesystem::path test = required_file(folder, "test_batch.bin", kCifar10.name);
-  return make_image_splits(read_files(train, kCifar10), read_files({test}, kCifar10),
-                           {kCifar10.classes, kCifar10.moments}, settings);
-}
-
-DatasetSplits load_cifar100(const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
-  require_folder(folder, kCifar100.name);
-  const std::filesystem::path train = required_file(folder, "train.bin", kCifar100.name);
-  const std::filesystem::path test = required_file(folder, "test.bin", kCifar100.name);
-  return make_image_splits(read_files({train}, kCifar100), read_files({test}, kCifar100),
-                           {kCifar100.classes, kCifar100.moments}, settings);
-}
-
-DatasetEntry entry(const CifarFormat& format, const std::string& summary,
-                   DatasetSplits (*load)(const Settings&, const std::string&, std::uint64_t)) {
+DatasetEntry entry(const CifarFormat& format, const std::string& summary) {
+  const auto load = [&format](const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
+    require_folder(folder, format.name);
+    const auto train = format.train_file.empty() ? training_batches(folder, format.name)
+                                                 : std::vector{required_file(folder, format.train_file, format.name)};
+    const auto test = required_file(folder, format.test_file, format.name);
+    return make_image_splits(read_files(train, format), read_files({test}, format), {format.classes, format.moments},
+                             settings);
+  };
   return {{format.name, summary, "Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
            image_file_settings(true)},
+          load,
           true,
           {kSide, kSide, kChannels},
-          format.classes,
-          load};
+          format.classes};
 }
 
-const Registration<DatasetEntry> cifar10{
-    entry(kCifar10, "32x32 colour images of 10 classes, binary version", load_cifar10)};
+const Registration<DatasetEntry> cifar10{entry(kCifar10, "32x32 colour images of 10 classes, binary version")};
 const Registration<DatasetEntry> cifar100{
-    entry(kCifar100, "32x32 colour images of 100 classes (fine labels), binary version", load_cifar100)};
+    entry(kCifar100, "32x32 colour images of 100 classes (fine labels), binary version")};
 
 }  // namespace
 }  // namespace dragonn::data

@@ -2,16 +2,18 @@
 #include "data/images/idx.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
+#define ZLIB_CONST  // zlib takes its input as const
+#include <zlib.h>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "data/folder.h"
-#include "data/gzip.h"
-#include "data/images/image_dataset.h"
 
 namespace dragonn::data {
 namespace {
@@ -20,6 +22,12 @@ namespace {
 constexpr std::size_t kLargestFile = std::size_t{1} << 30;
 constexpr std::uint32_t kUnsignedByte = 0x08;  ///< the type code, second lowest byte of the magic number
 constexpr std::size_t kWord = 4;
+
+/// An array of unsigned bytes.
+struct IdxArray {
+  std::vector<std::size_t> extents;
+  std::vector<std::uint8_t> values;
+};
 
 std::uint32_t big_endian(const std::vector<std::byte>& bytes, std::size_t offset) {
   std::uint32_t value = 0;
@@ -40,20 +48,18 @@ void check_header(const std::filesystem::path& path, const std::vector<std::byte
   }
 }
 
-}  // namespace
-
+/// Reads a file of `rank` dimensions.
 IdxArray read_idx(const std::filesystem::path& path, std::size_t rank) {
   const std::vector<std::byte> bytes = read_maybe_gzip(path, kLargestFile);
   check_header(path, bytes, rank);
   const std::size_t header = kWord * (1 + rank);
   IdxArray array;
-  std::size_t size = 1;
-  bool possible = true;  // the product of the extents cannot overflow while it stays below the largest file
+  std::uint64_t size = 1;  // limited before each product, which so cannot overflow
   for (std::size_t axis = 0; axis < rank; ++axis) {
     array.extents.push_back(big_endian(bytes, kWord * (1 + axis)));
-    possible = possible && (array.extents.back() == 0 || size <= kLargestFile / array.extents.back());
-    size = possible ? size * array.extents.back() : 0;
+    size = std::min<std::uint64_t>(size, kLargestFile + 1) * array.extents.back();
   }
+  const bool possible = size <= kLargestFile;
   if (!possible || bytes.size() != header + size) {
     throw DataError(fmt::format("{}: ends at byte {}, but the extents in its header ({}) require {}", path.string(),
                                 bytes.size(), fmt::join(array.extents, " x "),
@@ -62,6 +68,50 @@ IdxArray read_idx(const std::filesystem::path& path, std::size_t rank) {
   const auto* values = reinterpret_cast<const std::uint8_t*>(bytes.data());
   array.values.assign(values + header, values + bytes.size());
   return array;
+}
+
+bool is_gzip(const std::vector<std::byte>& bytes) {
+  return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
+}
+
+}  // namespace
+
+std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::size_t limit_bytes) {
+  std::vector<std::byte> compressed = read_file(path);
+  if (!is_gzip(compressed)) return compressed;
+  DRAGONN_CHECK(std::max(limit_bytes, compressed.size()) < std::numeric_limits<uInt>::max(),
+                "{} is too large to be decompressed at once", path.string());
+  constexpr int kGzipWithLargestWindow = 16 + MAX_WBITS;
+  z_stream stream{};
+  DRAGONN_CHECK(inflateInit2(&stream, kGzipWithLargestWindow) == Z_OK, "zlib: no memory");
+  const std::unique_ptr<z_stream, decltype(&inflateEnd)> owner(&stream, &inflateEnd);
+  stream.next_in = reinterpret_cast<const Bytef*>(compressed.data());
+  stream.avail_in = static_cast<uInt>(compressed.size());
+  const std::size_t largest = limit_bytes + 1;  // the byte too many tells a result at the limit from one beyond it
+  std::vector<std::byte> out(std::min(largest, 4 * compressed.size() + 1024));
+  for (;;) {
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + stream.total_out);
+    stream.avail_out = static_cast<uInt>(out.size() - stream.total_out);
+    const int status = inflate(&stream, Z_NO_FLUSH);
+    const std::size_t produced = stream.total_out;
+    if (produced > limit_bytes) {
+      throw DataError(fmt::format("{}: decompresses to more than {} bytes (at byte {})", path.string(), limit_bytes,
+                                  stream.total_in));
+    }
+    if (status == Z_STREAM_END) {
+      if (stream.avail_in > 0) {
+        throw DataError(
+            fmt::format("{}: data after the end of the gzip stream at byte {}", path.string(), stream.total_in));
+      }
+      out.resize(produced);
+      return out;
+    }
+    if (status != Z_OK || produced < out.size()) {
+      throw DataError(fmt::format("{}: damaged or truncated gzip data at byte {}: {}", path.string(), stream.total_in,
+                                  stream.msg != nullptr ? stream.msg : "unexpected end of the file"));
+    }
+    out.resize(std::min(largest, 2 * out.size()));
+  }
 }
 
 ImageStore read_idx_images(const std::filesystem::path& images, const std::filesystem::path& labels,
@@ -112,7 +162,7 @@ DatasetEntry entry(const std::string& name, const std::string& summary, const st
     require_folder(folder, name);
     return make_image_splits(read_split(folder, "train", name), read_split(folder, "t10k", name), traits, settings);
   };
-  return {{name, summary, source, image_file_settings(false)}, true, {kSide, kSide, 1}, kClasses, load};
+  return {{name, summary, source, image_file_settings(false)}, load, true, {kSide, kSide, 1}, kClasses};
 }
 
 // Moments over all pixels of the 60,000 training images.

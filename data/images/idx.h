@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// The IDX format: a big-endian header (magic with type and rank, then the extents) and unsigned bytes.
+/// The IDX format: a big-endian header (magic with type and rank, then the extents) and unsigned bytes, which may be
+/// compressed with gzip.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +12,16 @@
 
 namespace dragonn::data {
 
-/// An array of unsigned bytes.
-struct IdxArray {
-  std::vector<std::size_t> extents;
-  std::vector<std::uint8_t> values;
-};
+/// Returns the content of `path`, decompressed if it starts with gzip's magic number. `limit_bytes` bounds the result,
+/// so that a damaged or hostile file cannot fill the memory.
+/// @throws ConfigError if the file is missing; DataError with file and offset if the compressed data is damaged,
+/// truncated, or larger than the limit.
+std::vector<std::byte> read_maybe_gzip(const std::filesystem::path& path, std::size_t limit_bytes);
 
-/// Reads an IDX file of unsigned bytes and of `rank` dimensions, plain or compressed with gzip.
-/// @throws ConfigError if it is missing; DataError with file and offset (in the decompressed content) for a wrong magic
-/// number or a size that does not match the extents.
-IdxArray read_idx(const std::filesystem::path& path, std::size_t rank);
-
-/// Grey images with their labels. @throws as read_idx, and DataError if the two files do not hold equally many, the
-/// images are not `height` x `width`, or a label is not below `classes`.
+/// Reads grey images and their labels: IDX files of unsigned bytes, read by read_maybe_gzip().
+/// @throws ConfigError if one is missing; DataError with file and offset (in the decompressed content) for a wrong
+/// magic number, a size that does not match the extents, or a label that is not below `classes`, and if the two files
+/// do not hold equally many or the images are not `height` x `width`.
 ImageStore read_idx_images(const std::filesystem::path& images, const std::filesystem::path& labels,
                            std::int64_t height, std::int64_t width, int classes);
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <fcntl.h>
 #include <optional>
@@ -16,11 +15,10 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
 #include "core/file.h"
 #include "core/hash.h"
 #include "data/folder.h"
-#include "data/worker_pool.h"
+#include "data/share_items.h"
 
 namespace dragonn::data {
 
@@ -115,12 +113,11 @@ Descriptor locked_part(const std::filesystem::path& part) {
 /// each, overwritten.
 template <class Record>
 void write_images(const ImageCacheRules& rules, std::uint64_t offset, std::vector<Record>& records, Writer& writer) {
-  WorkerPool pool(rules.threads);
-  std::vector<ImageReader> readers(pool.threads());
-  std::vector<Stored> round(kRound * pool.threads());
+  std::vector<ImageReader> readers(rules.threads);
+  std::vector<Stored> round(kRound * rules.threads);
   for (std::size_t begin = 0; begin < rules.images; begin += round.size()) {
     const std::size_t count = std::min(round.size(), rules.images - begin);
-    pool.run(count, [&](std::size_t item, std::size_t thread) {
+    share_items(rules.threads, count, [&](std::size_t item, std::size_t thread) {
       store(readers[thread], rules.path(begin + item), rules.shorter_side, round[item]);
     });
     for (std::size_t item = 0; item < count; ++item) {

@@ -43,15 +43,25 @@ SettingSpecs image_file_settings(bool augment_default) {
   return specs;
 }
 
+PixelTable pixel_table(const ChannelMoments& moments) {
+  PixelTable table;
+  for (std::size_t pixel = 0; pixel < table.size(); ++pixel) {
+    table[pixel] = (static_cast<float>(pixel) / 255.0f - moments.mean) / moments.deviation;
+  }
+  return table;
+}
+
 ImageDataset::ImageDataset(ImageStore store, const ImageTraits& traits, const Settings& settings)
     : store_(std::move(store)),
       classes_(traits.classes),
       augment_(settings.flag("augment")),
       mirrors_(traits.mirrors),
-      side_(settings.integer("resize")),
-      tables_(static_cast<std::size_t>(store_.channels)) {
-  DRAGONN_CHECK(traits.moments.size() == tables_.size(), "moments of {} channels for images of {}",
-                traits.moments.size(), tables_.size());
+      side_(settings.integer("resize")) {
+  for (const ChannelMoments& moments : traits.moments) {
+    tables_.push_back(pixel_table(settings.flag("normalize") ? moments : ChannelMoments{}));
+  }
+  DRAGONN_CHECK(tables_.size() == static_cast<std::size_t>(store_.channels), "moments of {} channels for images of {}",
+                tables_.size(), store_.channels);
   DRAGONN_CHECK(store_.pixels.size() == store_.count() * store_.image_size(), "{} pixels for {} images",
                 store_.pixels.size(), store_.count());
   if (side_ != 0 && side_ < std::max(store_.height, store_.width)) {
@@ -60,12 +70,6 @@ ImageDataset::ImageDataset(ImageStore store, const ImageTraits& traits, const Se
   }
   rows_ = between(store_.height, side_);
   columns_ = between(store_.width, side_);
-  for (std::size_t channel = 0; channel < tables_.size(); ++channel) {
-    const ChannelMoments moments = settings.flag("normalize") ? traits.moments[channel] : ChannelMoments{};
-    for (std::size_t pixel = 0; pixel < tables_[channel].size(); ++pixel) {
-      tables_[channel][pixel] = (static_cast<float>(pixel) / 255.0f - moments.mean) / moments.deviation;
-    }
-  }
 }
 
 ImageDataset::Placement ImageDataset::draw_placement(Rng& rng) const {
@@ -107,7 +111,7 @@ void ImageDataset::write_enlarged(const std::uint8_t* planes, const Placement& p
   const auto mix = [](float low, float high, float weight) { return low + (high - low) * weight; };
   for (std::int64_t channel = 0; channel < store_.channels; ++channel) {
     const std::uint8_t* const plane = planes + channel * store_.height * store_.width;
-    const std::array<float, 256>& table = tables_[static_cast<std::size_t>(channel)];
+    const PixelTable& table = tables_[static_cast<std::size_t>(channel)];
     const auto value = [&](std::int64_t row, std::int64_t column) { return table[pixel(plane, place, row, column)]; };
     float* out = sample.data() + channel;
     for (const Between& y : rows_) {
@@ -130,7 +134,7 @@ void ImageDataset::read(std::size_t index, Rng* augmentation, std::span<float> s
   labels.push_back(store_.labels[index]);
   if (side_ != 0) return write_enlarged(plane, place, sample);
   for (std::int64_t channel = 0; channel < store_.channels; ++channel, plane += store_.height * store_.width) {
-    const std::array<float, 256>& table = tables_[static_cast<std::size_t>(channel)];
+    const PixelTable& table = tables_[static_cast<std::size_t>(channel)];
     float* out = sample.data() + channel;
     for (std::int64_t row = 0; row < store_.height; ++row) {
       for (std::int64_t column = 0; column < store_.width; ++column, out += store_.channels) {

@@ -5,9 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/settings.h"
@@ -35,6 +33,10 @@ struct ChannelMoments {
   float deviation = 1;
 };
 
+/// The float of every pixel value: (pixel / 255 - mean) / deviation.
+using PixelTable = std::array<float, 256>;
+PixelTable pixel_table(const ChannelMoments& moments);
+
 /// The differences between image data sets when pixels become floats.
 struct ImageTraits {
   int classes = 0;                      ///< at most 256
@@ -47,10 +49,10 @@ SettingSpecs image_settings(bool augment_default);
 /// Declares the settings of image data sets that read files: train_limit, test_limit, and the above.
 SettingSpecs image_file_settings(bool augment_default);
 
-/// Turns a stored image into floats, channels last: (pixel / 255 - mean) / deviation per channel, or pixel / 255
-/// without `normalize`. With `augment` and a random stream the image is first padded with 4 black pixels on each side
-/// and cropped back at a random place, then mirrored with probability 1/2 if the traits allow. With `resize` the result
-/// is enlarged to that side, bilinearly.
+/// Turns a stored image into floats, channels last, by pixel_table(); without `normalize` pixel / 255. With `augment`
+/// and a random stream the image is first padded with 4 black pixels on each side and cropped back at a random place,
+/// then mirrored with probability 1/2 if the traits allow. With `resize` the result is enlarged to that side,
+/// bilinearly.
 class ImageDataset final : public SampleDataset {
  public:
   /// @param settings hold image_settings().  @param store has labels below traits.classes.
@@ -86,9 +88,9 @@ class ImageDataset final : public SampleDataset {
   int classes_;
   bool augment_;
   bool mirrors_;
-  std::int64_t side_;                           ///< of enlarged images; 0: the stored size
-  std::vector<Between> rows_, columns_;         ///< [side_]
-  std::vector<std::array<float, 256>> tables_;  ///< per channel: the float of every pixel value
+  std::int64_t side_;                    ///< of enlarged images; 0: the stored size
+  std::vector<Between> rows_, columns_;  ///< [side_]
+  std::vector<PixelTable> tables_;       ///< per channel
 };
 
 /// Makes both splits, cut to train_limit and test_limit. `settings` hold image_file_settings().

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// ImageFile: a JPEG or PNG file in memory, decoded to 8-bit RGB.
+/// ImageFile: a JPEG or PNG file in memory, decoded to 8-bit RGB by libjpeg-turbo or libpng.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,17 +53,6 @@ class ImageFile {
 /// another format, a damaged header, or a file without its end.
 std::unique_ptr<ImageFile> open_image(std::span<const std::byte> bytes, const std::string& name);
 
-namespace detail {
-
-using Bytes = std::span<const std::byte>;
-
-std::unique_ptr<ImageFile> open_jpeg(Bytes bytes, const std::string& name);
-std::unique_ptr<ImageFile> open_png(Bytes bytes, const std::string& name);
-/// Checks that `mark` occurs at or after byte `from`. @throws DataError naming the file: it is truncated.
-void require_end(Bytes bytes, std::size_t from, std::string_view mark, const std::string& name);
-
-}  // namespace detail
-
 /// Reads and decodes files, one after the other, into the same memory. That of an unusually large image is given back.
 class ImageReader {
  public:
@@ -75,7 +63,6 @@ class ImageReader {
   Resampler resampler;
 
  private:
-  std::vector<std::byte> bytes_;
   std::vector<std::uint8_t> rgb_;
 };
 

@@ -3,7 +3,9 @@
 /// on.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,14 +18,14 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "core/log.h"
 #include "core/rng.h"
-#include "data/dataset.h"
 #include "data/folder.h"
-#include "data/images/folder_list.h"
 #include "data/images/image_cache.h"
+#include "data/images/image_dataset.h"
 #include "data/images/image_file.h"
-#include "data/worker_pool.h"
+#include "data/share_items.h"
 
 namespace dragonn::data {
 namespace {
@@ -40,7 +42,7 @@ struct ImageRules {
   std::int64_t evaluation_resize = 0;
   bool augment = true;
   double smallest_area = 0;
-  std::array<std::array<float, 256>, kRgb> tables{};  ///< per channel: the float of every pixel value
+  std::array<PixelTable, kRgb> tables{};  ///< per channel
   std::size_t threads = 1;
   bool skips = false;
 };
@@ -81,8 +83,95 @@ Region draw_region(ImageSize size, double smallest_area, Rng& rng) {
   return central_crop(size);
 }
 
+bool is_image_name(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
+
+/// Returns the names in a folder that `wanted` takes, ascending: the order of a folder is the file system's.
+template <class Wanted>
+std::vector<std::string> names_in(const std::filesystem::path& folder, const Wanted& wanted) {
+  std::vector<std::string> names;
+  for (const auto& item : std::filesystem::directory_iterator(folder)) {
+    if (wanted(item)) names.push_back(item.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+/// The files `folder`/CLASS/*.jpg, *.jpeg and *.png, by class and then by name. Their paths take little more memory
+/// than the files' names.
+class FolderList {
+ public:
+  /// Lists a split. @throws ConfigError if the folder is missing or has no class; DataError naming the class whose
+  /// folder has no image.
+  explicit FolderList(const std::filesystem::path& folder) : folder_(folder) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(folder, error)) {
+      throw ConfigError(fmt::format(
+          "{}: no such folder: data.path must name a folder with train/CLASS/ and val/CLASS/, of .jpg, .jpeg or .png",
+          folder.string()));
+    }
+    classes_ = names_in(folder, [](const auto& item) { return item.is_directory(); });
+    if (classes_.empty()) {
+      throw ConfigError(fmt::format("{}: no class: it must have a folder of images for each", folder.string()));
+    }
+    for (std::size_t label = 0; label < classes_.size(); ++label) {
+      const std::filesystem::path place = folder / classes_[label];
+      const auto files = names_in(place, [](const auto& item) { return is_image_name(item.path()); });
+      if (files.empty()) {
+        throw DataError(fmt::format("{}: an empty class: it has no .jpg, .jpeg or .png", place.string()));
+      }
+      for (const std::string& file : files) {
+        names_ += file;
+        ends_.push_back(names_.size());
+        labels_.push_back(static_cast<std::int32_t>(label));
+      }
+    }
+  }
+
+  std::size_t size() const { return labels_.size(); }
+  /// Returns the number of classes, which are numbered by ascending name.
+  int classes() const { return static_cast<int>(classes_.size()); }
+  std::int32_t label(std::size_t index) const { return labels_[index]; }
+  std::filesystem::path path(std::size_t index) const {
+    const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
+    return folder_ / classes_[static_cast<std::size_t>(labels_[index])] / names_.substr(begin, ends_[index] - begin);
+  }
+  /// Makes the labels those of another split. @throws DataError naming the class that `other` does not have.
+  void take_labels_of(const FolderList& other) {
+    std::vector<std::int32_t> new_labels;
+    for (const std::string& name : classes_) {
+      const auto found = std::ranges::lower_bound(other.classes_, name);
+      if (found == other.classes_.end() || *found != name) {
+        throw DataError(
+            fmt::format("{}: a class that {} does not have", (folder_ / name).string(), other.folder_.string()));
+      }
+      new_labels.push_back(static_cast<std::int32_t>(found - other.classes_.begin()));
+    }
+    for (std::int32_t& label : labels_) label = new_labels[static_cast<std::size_t>(label)];
+    classes_ = other.classes_;
+  }
+  /// Returns a hash of the names of all classes and files.
+  std::uint64_t fingerprint() const {
+    std::string text = names_ + '/';
+    for (const std::string& name : classes_) text += name + '/';
+    const std::array parts{hash_bytes(std::as_bytes(std::span(text))), hash_bytes(std::as_bytes(std::span(labels_))),
+                           hash_bytes(std::as_bytes(std::span(ends_)))};
+    return hash_bytes(std::as_bytes(std::span(parts)));
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<std::string> classes_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::uint64_t> ends_;  ///< of the files' names in names_
+  std::string names_;
+};
+
 /// The images of one split.
-class ImageFolder final : public Dataset {
+class ImageFolder final : public SampleDataset {
  public:
   /// @param cached the split's first image in the cache.
   ImageFolder(FolderList files, std::int64_t limit, const ImageRules& rules, std::shared_ptr<const ImageCache> cache,
@@ -95,30 +184,40 @@ class ImageFolder final : public Dataset {
 
   std::size_t size() const override { return size_; }
   Shape sample_shape() const override { return {rules_.side, rules_.side, kRgb}; }
-  int classes() const override { return static_cast<int>(files_.classes().size()); }
-  std::unique_ptr<BatchSource> training(const BatchRules& rules) const override;
-  std::unique_ptr<BatchSource> evaluation(std::size_t batch, int rank, int world) const override;
+  int classes() const override { return files_.classes(); }
+  void read(std::size_t index, Rng* augmentation, std::span<float> sample,
+            std::vector<std::int32_t>& labels) const override {
+    Workplace place;
+    if (const auto label = read(index, augmentation, place, sample, kNoRank)) labels.push_back(*label);
+  }
 
-  const ImageRules& rules() const { return rules_; }
+  /// The memory of a thread that reads images.
+  struct Workplace {
+    ImageReader reader;
+    std::vector<std::uint8_t> pixels;
+  };
   /// Reads an image into `sample`. Other errors than its being bad are thrown. @param augmentation null for evaluation.
   /// @return its label; nothing if it is bad and to be skipped: the first time its fault is logged.
-  std::optional<std::int32_t> read(std::size_t index, Rng* augmentation, ImageReader& reader,
-                                   std::vector<std::uint8_t>& pixels, std::span<float> sample, int rank) const {
+  std::optional<std::int32_t> read(std::size_t index, Rng* augmentation, Workplace& place, std::span<float> sample,
+                                   int rank) const {
     const std::size_t file = index * files_.size() / size_;  // with a limit, every class has its share
+    place.pixels.resize(sample.size());
     try {
-      read_pixels(file, augmentation, reader, pixels);
+      read_pixels(file, augmentation, place.reader, place.pixels);
     } catch (const DataError& error) {
       if (!rules_.skips) throw;
       report(file, error, rank);
       return std::nullopt;
     }
-    for (std::size_t i = 0; i < pixels.size(); i += kRgb) {
-      for (std::size_t c = 0; c < kRgb; ++c) sample[i + c] = rules_.tables[c][pixels[i + c]];
+    for (std::size_t i = 0; i < sample.size(); i += kRgb) {
+      for (std::size_t c = 0; c < kRgb; ++c) sample[i + c] = rules_.tables[c][place.pixels[i + c]];
     }
     return files_.label(file);
   }
+  std::size_t threads() const { return rules_.threads; }
 
  private:
+  std::unique_ptr<SampleReader> reader(int rank) const override;
   void read_pixels(std::size_t file, Rng* augmentation, ImageReader& reader, std::vector<std::uint8_t>& pixels) const {
     if (augmentation == nullptr || !rules_.augment) {
       const RgbView image = part(file, reader, [](ImageSize size) { return Region{0, 0, size.height, size.width}; });
@@ -162,120 +261,47 @@ class ImageFolder final : public Dataset {
   mutable std::set<std::size_t> reported_;
 };
 
-/// Fills batches on several threads.
-class FolderBatches : public BatchSource {
+/// Reads the images of a batch on several threads.
+class FolderReader final : public SampleReader {
  public:
-  FolderBatches(const ImageFolder& images, std::size_t batch, int rank)
-      : images_(images), batch_(batch), rank_(rank), pool_(images.rules().threads), workplaces_(pool_.threads()) {
-    for (Workplace& place : workplaces_) place.pixels.resize(images.sample_shape().size());
-    labels_.reserve(batch);
-  }
+  FolderReader(const ImageFolder& images, int rank) : images_(images), rank_(rank), workplaces_(images.threads()) {}
 
-  Batch make_batch(const MemoryPlace& inputs) const override {
-    const Shape sample = images_.sample_shape();
-    Batch batch;
-    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(batch_), sample[0], sample[1], sample[2]}, inputs);
-    batch.sample_size = sample.size();
-    batch.labels.reserve(batch_);
-    return batch;
-  }
-
- protected:
-  /// Reads `count` samples side by side. @param read reads one, to the place of that number in the batch.
-  template <class Read>
-  void read_all(std::size_t count, Batch& batch, const Read& read) {
-    labels_.assign(count, std::nullopt);
-    pool_.run(count, [&](std::size_t place, std::size_t thread) {
-      Workplace& mine = workplaces_[thread];
-      const std::span<float> sample = batch.inputs.host().subspan(place * batch.sample_size, batch.sample_size);
-      labels_[place] = read(place, [&](std::size_t index, Rng* augmentation) {
-        return images_.read(index, augmentation, mine.reader, mine.pixels, sample, rank_);
-      });
-    });
-  }
-
-  /// The memory of one thread.
-  struct Workplace {
-    ImageReader reader;
-    std::vector<std::uint8_t> pixels;
-  };
-
-  const ImageFolder& images_;
-  std::size_t batch_;
-  int rank_;
-  WorkerPool pool_;
-  std::vector<Workplace> workplaces_;
-  std::vector<std::optional<std::int32_t>> labels_;  ///< of the batch that is read
-};
-
-class TrainingBatches final : public FolderBatches {
- public:
-  TrainingBatches(const ImageFolder& images, const BatchRules& rules)
-      : FolderBatches(images, rules.batch, rules.rank),
-        seed_(rules.seed),
-        sampler_({images.size(), rules.batch, rules.seed, rules.rank, rules.world, rules.remainder}) {}
-
-  std::size_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
-  void fill(std::uint64_t epoch, std::uint64_t step, Batch& batch) override {
-    const std::span<const std::uint32_t> samples = sampler_.batch(epoch, step);
-    // All ranks have the same number of samples, so the next good image takes the place of a bad one.
-    read_all(samples.size(), batch, [&](std::size_t place, const auto& read) {
-      std::optional<std::int32_t> label;
+  void read(std::span<const std::uint32_t> samples, const Augmentation* augmentation, Batch& batch) override {
+    const auto row = [&](std::size_t place) {
+      return batch.inputs.host().subspan(place * batch.sample_size, batch.sample_size);
+    };
+    labels_.assign(samples.size(), std::nullopt);
+    share_items(workplaces_.size(), samples.size(), [&](std::size_t place, std::size_t thread) {
+      std::optional<std::int32_t>& label = labels_[place];
+      if (augmentation == nullptr) {
+        label = images_.read(samples[place], nullptr, workplaces_[thread], row(place), rank_);
+        return;
+      }
+      // All ranks train on the same number of samples, so the next good image takes the place of a bad one.
       for (std::size_t tried = 0; tried < images_.size() && !label; ++tried) {
-        Rng augmentation(seed_, "augment", {epoch, samples[place]});
-        label = read((samples[place] + tried) % images_.size(), &augmentation);
+        Rng stream = augmentation->stream(samples[place]);
+        label =
+            images_.read((samples[place] + tried) % images_.size(), &stream, workplaces_[thread], row(place), rank_);
       }
       if (!label) throw DataError("no image is left: all are bad");
-      return label;
     });
-    batch.count = samples.size();
-    batch.labels.clear();
-    for (const auto& label : labels_) batch.labels.push_back(*label);
-  }
-  std::size_t continue_epoch(std::uint64_t epoch, std::span<const EpochPart> earlier) override {
-    return sampler_.continue_epoch(epoch, samples_in(earlier));
-  }
-
- private:
-  std::uint64_t seed_;
-  ShardedSampler sampler_;
-};
-
-class EvaluationBatches final : public FolderBatches {
- public:
-  EvaluationBatches(const ImageFolder& images, std::size_t batch, int rank, int world)
-      : FolderBatches(images, batch, rank), shard_(evaluation_shard(images.size(), rank, world)) {}
-
-  std::size_t steps_per_epoch() const override { return (shard_.size() + batch_ - 1) / batch_; }
-  void fill(std::uint64_t /*epoch*/, std::uint64_t step, Batch& batch) override {
-    const std::size_t begin = shard_.begin + step * batch_;
-    read_all(std::min(batch_, shard_.end - begin), batch,
-             [&](std::size_t place, const auto& read) { return read(begin + place, nullptr); });
-    batch.count = 0;
-    batch.labels.clear();
-    for (std::size_t place = 0; place < labels_.size(); ++place) {
+    for (std::size_t place = 0; place < samples.size(); ++place) {
       if (!labels_[place]) continue;  // a bad image: those behind it move up
-      const std::span<float> inputs = batch.inputs.host();
-      if (place != batch.count) {
-        std::ranges::copy(inputs.subspan(place * batch.sample_size, batch.sample_size),
-                          inputs.subspan(batch.count * batch.sample_size).begin());
-      }
+      if (place != batch.count) std::ranges::copy(row(place), row(batch.count).begin());
       batch.labels.push_back(*labels_[place]);
       ++batch.count;
     }
   }
 
  private:
-  EvaluationShard shard_;
+  const ImageFolder& images_;
+  int rank_;
+  std::vector<ImageFolder::Workplace> workplaces_;   ///< one for each thread
+  std::vector<std::optional<std::int32_t>> labels_;  ///< of the batch that is read
 };
 
-std::unique_ptr<BatchSource> ImageFolder::training(const BatchRules& rules) const {
-  return std::make_unique<TrainingBatches>(*this, rules);
-}
-
-std::unique_ptr<BatchSource> ImageFolder::evaluation(std::size_t batch, int rank, int world) const {
-  DRAGONN_CHECK(batch >= 1, "a batch must hold at least 1 sample");
-  return std::make_unique<EvaluationBatches>(*this, batch, rank, world);
+std::unique_ptr<SampleReader> ImageFolder::reader(int rank) const {
+  return std::make_unique<FolderReader>(*this, rank);
 }
 
 /// Returns a list of one number for each channel.
@@ -317,10 +343,7 @@ ImageRules rules_of(const Settings& settings) {
   const auto mean = per_channel(settings, "mean"), deviation = per_channel(settings, "deviation");
   for (std::size_t c = 0; c < rules.tables.size(); ++c) {
     if (!(deviation[c] > 0)) throw ConfigError(fmt::format("data.deviation: {}: should be above 0", deviation[c]));
-    for (std::size_t pixel = 0; pixel < rules.tables[c].size(); ++pixel) {
-      const float value = static_cast<float>(pixel) / 255.0f;
-      rules.tables[c][pixel] = normalize ? (value - mean[c]) / deviation[c] : value;
-    }
+    rules.tables[c] = pixel_table(normalize ? ChannelMoments{mean[c], deviation[c]} : ChannelMoments{});
   }
   return rules;
 }
@@ -386,9 +409,6 @@ SettingSpecs specs() {
 const Registration<DatasetEntry> registration{
     {{"image_folder", "JPEG and PNG files as train/CLASS/* and val/CLASS/*, ImageNet's layout",
       "Deng et al., ImageNet: A Large-Scale Hierarchical Image Database, 2009", specs()},
-     /*needs_path=*/true,
-     {},
-     0,
      load}};
 
 }  // namespace

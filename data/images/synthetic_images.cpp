@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// The data set `synthetic_images`: learnable images of any size, made without any file.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -150,10 +149,8 @@ SettingSpecs specs() {
 
 const Registration<DatasetEntry> registration{
     {{"synthetic_images", "generated images with a pattern per class, of any size; needs no files", "", specs()},
-     false,
-     {},
-     0,
-     load}};
+     load,
+     /*needs_path=*/false}};
 
 }  // namespace
 }  // namespace dragonn::data

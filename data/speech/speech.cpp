@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /// The data sets `an4` and `speech`: audio files with transcripts.
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -99,11 +98,8 @@ DatasetSplits load(const std::string& name, const ListUtterances& list, const Se
     return std::make_shared<const SpeechDataset>(std::move(speeches), reader.alphabet(), spectrogram,
                                                  static_cast<std::size_t>(settings.integer("frame_multiple")));
   };
-  DatasetSplits splits;
-  splits.train = make("train");
-  splits.test = make("test");
-  splits.notes = bad.notes("utterances");
-  return splits;
+  auto train = make("train"), test = make("test");
+  return {train, test, bad.notes("utterances")};
 }
 
 SettingSpecs specs() {
@@ -131,9 +127,6 @@ SettingSpecs specs() {
 DatasetEntry entry(const std::string& name, const std::string& summary, const std::string& source,
                    const ListUtterances& list) {
   return {{name, summary, source, specs()},
-          /*needs_path=*/true,
-          {},
-          0,
           [name, list](const Settings& settings, const std::string& folder, std::uint64_t /*seed*/) {
             return load(name, list, settings, folder);
           }};

@@ -20,18 +20,17 @@ class SpeechBatches : public BatchSource {
   SpeechBatches(const SpeechDataset& dataset, std::size_t batch) : dataset_(dataset), batch_(batch) {}
 
   Batch make_batch(const MemoryPlace& inputs) const override {
-    const Shape sample = dataset_.sample_shape();
     Batch batch;
-    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(batch_), sample[0], sample[1]}, inputs);
+    batch.inputs = Buffer<float>(batch_ * dataset_.sample_shape().size(), inputs);
     batch.lengths.reserve(batch_);
     batch.offsets.reserve(batch_ + 1);
     return batch;
   }
 
  protected:
-  /// @param frames of every row, at least those of each utterance.
-  void put(std::span<const std::uint32_t> utterances, std::size_t frames, Batch& batch) const {
-    const std::size_t bins = dataset_.spectrogram().bins();
+  /// @param longest utterance of all ranks' batches in this step.
+  void put(std::span<const std::uint32_t> utterances, std::uint32_t longest, Batch& batch) const {
+    const std::size_t bins = dataset_.spectrogram().bins(), frames = dataset_.padded(dataset_.frames(longest));
     batch.count = utterances.size();
     batch.steps = static_cast<std::int64_t>(frames);
     batch.sample_size = frames * bins;
@@ -65,8 +64,9 @@ class TrainingSpeech final : public SpeechBatches {
       : SpeechBatches(dataset, rules.batch),
         rules_(rules),
         // The sampler deals for one rank that takes all of a step: it only decides which utterances an epoch has.
-        sampler_(
-            {dataset.size(), rules.batch * static_cast<std::size_t>(rules.world), rules.seed, 0, 1, rules.remainder}),
+        sampler_(dataset.size(), {.batch = rules.batch * static_cast<std::size_t>(rules.world),
+                                  .seed = rules.seed,
+                                  .remainder = rules.remainder}),
         mine_(rules.batch) {}
 
   std::size_t steps_per_epoch() const override { return sampler_.steps_per_epoch(); }
@@ -78,7 +78,7 @@ class TrainingSpeech final : public SpeechBatches {
     DRAGONN_CHECK(step >= skipped, "step {} of an epoch that goes on at step {}", step, skipped);
     const std::span<const std::uint32_t> all = part_.step(step - skipped);
     for (std::size_t row = 0; row < batch_; ++row) mine_[row] = all[row * world + rank];
-    put(mine_, dataset_.padded(dataset_.frames(all.back())), batch);
+    put(mine_, all.back(), batch);
   }
 
   std::size_t continue_epoch(std::uint64_t epoch, std::span<const EpochPart> earlier) override {
@@ -169,7 +169,7 @@ class EvaluationSpeech final : public SpeechBatches {
   void fill(std::uint64_t /*epoch*/, std::uint64_t step, Batch& batch) override {
     const std::size_t begin = step * batch_;
     const auto rows = std::span<const std::uint32_t>(mine_).subspan(begin, std::min(batch_, mine_.size() - begin));
-    put(rows, dataset_.padded(dataset_.frames(rows.back())), batch);
+    put(rows, rows.back(), batch);
   }
 
  private:

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/speech/audio_file.h"
-#include "data/speech/spectrogram.h"
+#include "data/speech/audio.h"
 #include "data/speech/transcripts.h"
 
 namespace dragonn::data {

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,12 +51,8 @@ class Alphabet {
   std::string characters_;
 };
 
-/// Returns the smallest number of insertions, deletions and substitutions that turn one sequence into the other
-/// (Levenshtein). O(a b) time.
-std::size_t edit_distance(std::string_view a, std::string_view b);
-
-/// The errors in a text, and its length. An error rate is the sum of errors over the sum of units, so long texts count
-/// for more. It may exceed 1.
+/// The errors in a text, the fewest insertions, deletions and substitutions that make it the true one (Levenshtein),
+/// and its length. An error rate is the sum of errors over the sum of units; it may exceed 1.
 struct TextErrors {
   std::size_t errors = 0;
   std::size_t units = 0;  ///< characters or words of the true texts

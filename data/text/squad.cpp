@@ -14,7 +14,7 @@
 #include "data/folder.h"
 #include "data/sample_dataset.h"
 #include "data/text/squad_file.h"
-#include "data/text/wordpiece.h"
+#include "data/text/vocabulary.h"
 
 namespace dragonn::data {
 namespace {
@@ -52,7 +52,6 @@ class SquadDataset final : public SampleDataset, public SpanQuestions {
   int classes() const override { return static_cast<int>(std::max(tokenizer_->size(), rules_.window)); }
   TargetKind target_kind() const override { return TargetKind::kClassPerStep; }
   const SpanQuestions* questions() const override { return this; }
-  std::unique_ptr<BatchSource> evaluation(std::size_t batch, int rank, int world) const override;
 
   void read(std::size_t index, Rng* /*augmentation*/, std::span<float> sample,
             std::vector<std::int32_t>& labels) const override {
@@ -86,11 +85,13 @@ class SquadDataset final : public SampleDataset, public SpanQuestions {
     return score_answer(answer, truths);
   }
 
-  std::size_t question_count() const { return file_.questions.size(); }
-  /// Returns the first window of a question, or the number of windows for the question behind the last.
-  std::size_t first_window(std::size_t question) const { return first_windows_[question]; }
-
  private:
+  /// All windows of a question are one rank's.
+  EvaluationShard shard(int rank, int world) const override {
+    const EvaluationShard questions = evaluation_shard(file_.questions.size(), rank, world);
+    return {first_windows_[questions.begin], first_windows_[questions.end]};
+  }
+
   void append_windows(std::uint32_t number) {
     const SquadQuestion& question = file_.questions[number];
     std::vector<std::int32_t>& tokens = questions_.emplace_back();
@@ -137,45 +138,6 @@ class SquadDataset final : public SampleDataset, public SpanQuestions {
   std::vector<std::size_t> first_windows_;  ///< of each question, and their end
 };
 
-/// The windows of a rank's questions, in order: all windows of a question are one rank's.
-class QuestionBatches final : public BatchSource {
- public:
-  QuestionBatches(const SquadDataset& dataset, std::size_t batch, int rank, int world)
-      : dataset_(dataset), batch_(batch) {
-    const EvaluationShard questions = evaluation_shard(dataset.question_count(), rank, world);
-    windows_ = {dataset.first_window(questions.begin), dataset.first_window(questions.end)};
-  }
-
-  std::size_t steps_per_epoch() const override { return (windows_.size() + batch_ - 1) / batch_; }
-  Batch make_batch(const MemoryPlace& inputs) const override {
-    Batch batch;
-    batch.sample_size = dataset_.sample_shape().size();
-    batch.inputs =
-        Tensor(Shape{static_cast<std::int64_t>(batch_), static_cast<std::int64_t>(batch.sample_size)}, inputs);
-    batch.labels.reserve(2 * batch_);
-    return batch;
-  }
-  void fill(std::uint64_t /*epoch*/, std::uint64_t step, Batch& batch) override {
-    batch.first = windows_.begin + step * batch_;
-    batch.count = std::min(batch_, windows_.end - batch.first);
-    batch.labels.clear();
-    for (std::size_t row = 0; row < batch.count; ++row) {
-      const std::span<float> sample = batch.inputs.host().subspan(row * batch.sample_size, batch.sample_size);
-      dataset_.read(batch.first + row, nullptr, sample, batch.labels);
-    }
-  }
-
- private:
-  const SquadDataset& dataset_;
-  std::size_t batch_;
-  EvaluationShard windows_;
-};
-
-std::unique_ptr<BatchSource> SquadDataset::evaluation(std::size_t batch, int rank, int world) const {
-  DRAGONN_CHECK(batch >= 1, "a batch must hold at least 1 sample");
-  return std::make_unique<QuestionBatches>(*this, batch, rank, world);
-}
-
 DatasetSplits load(const Settings& settings, const std::string& path, std::uint64_t /*seed*/) {
   require_own_folder(path, "squad");
   const std::filesystem::path folder = path;
@@ -196,11 +158,8 @@ DatasetSplits load(const Settings& settings, const std::string& path, std::uint6
     if (dataset->size() == 0) throw DataError(place.string() + ": no question with an answer");
     return dataset;
   };
-  DatasetSplits splits;
-  splits.train = make("train_file", "train_limit");
-  splits.test = make("test_file", "test_limit");
-  splits.notes = bad.notes("questions");
-  return splits;
+  auto train = make("train_file", "train_limit"), test = make("test_file", "test_limit");
+  return {train, test, bad.notes("questions")};
 }
 
 SettingSpecs specs() {
@@ -221,9 +180,6 @@ SettingSpecs specs() {
 
 const Registration<DatasetEntry> registration{{{"squad", "SQuAD 1.1: questions whose answers are spans of a paragraph",
                                                 "Rajpurkar et al., arXiv:1606.05250", specs()},
-                                               /*needs_path=*/true,
-                                               {},
-                                               0,
                                                load}};
 
 }  // namespace

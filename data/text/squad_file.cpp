@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,7 +10,6 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/printable.h"
-#include "data/folder.h"
 #include "data/text/utf8.h"
 
 namespace dragonn::data {
@@ -85,6 +83,16 @@ class Reader {
   std::filesystem::path path_;
 };
 
+/// Harmonic mean of precision and recall; a word counts as often as it is in both. Both may change their order.
+double f1_of(std::vector<std::string_view> answer, std::vector<std::string_view> truth) {
+  std::ranges::sort(answer);
+  std::ranges::sort(truth);
+  std::vector<std::string_view> common;
+  std::ranges::set_intersection(answer, truth, std::back_inserter(common));
+  if (common.empty()) return 0;
+  return 2.0 * static_cast<double>(common.size()) / static_cast<double>(answer.size() + truth.size());
+}
+
 }  // namespace
 
 SquadFile read_squad_file(const std::filesystem::path& path, BadSamples& bad) {
@@ -107,26 +115,6 @@ SquadFile read_squad_file(const std::filesystem::path& path, BadSamples& bad) {
   return file;
 }
 
-namespace {
-
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  for_each_word(text, [&](std::string_view word) { words.emplace_back(word); });
-  return words;
-}
-
-/// Harmonic mean of precision and recall; a word counts as often as it is in both. Both may change their order.
-double f1_of(std::vector<std::string> answer, std::vector<std::string> truth) {
-  std::ranges::sort(answer);
-  std::ranges::sort(truth);
-  std::vector<std::string> common;
-  std::ranges::set_intersection(answer, truth, std::back_inserter(common));
-  if (common.empty()) return 0;
-  return 2.0 * static_cast<double>(common.size()) / static_cast<double>(answer.size() + truth.size());
-}
-
-}  // namespace
-
 std::string normalized_answer(std::string_view answer) {
   std::string plain;
   for (std::size_t position = 0; position < answer.size();) {
@@ -135,7 +123,7 @@ std::string normalized_answer(std::string_view answer) {
     append_character(is_space(character) ? ' ' : character, plain);
   }
   std::string text;
-  for (const std::string& word : words_of(plain)) {
+  for (const std::string_view word : words_of(plain)) {
     if (word == "a" || word == "an" || word == "the") continue;
     if (!text.empty()) text += ' ';
     text += word;

@@ -13,56 +13,6 @@
 namespace dragonn::data {
 namespace {
 
-/// The windows of one rank's strips of a text.
-class StripBatches : public BatchSource {
- public:
-  /// @param strips this rank's ranges of input tokens; the predicted tokens lie one further.
-  StripBatches(std::span<const std::int32_t> tokens, std::vector<EvaluationShard> strips, std::size_t window,
-               std::size_t steps)
-      : tokens_(tokens), strips_(std::move(strips)), window_(window), steps_(steps) {}
-
-  std::size_t steps_per_epoch() const override { return steps_; }
-
-  Batch make_batch(const MemoryPlace& inputs) const override {
-    Batch batch;
-    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(strips_.size()), static_cast<std::int64_t>(window_)}, inputs);
-    batch.sample_size = window_;
-    batch.labels.resize(strips_.size() * window_);
-    return batch;
-  }
-
-  void fill(std::uint64_t /*epoch*/, std::uint64_t step, Batch& batch) override {
-    fill_window(
-        step, strips_, [](std::size_t place) { return place; }, batch);
-  }
-
- protected:
-  /// Fills a batch with a window of each strip. @param place_of the place in the text of a place in a strip.
-  template <class PlaceOf>
-  void fill_window(std::size_t step, const std::vector<EvaluationShard>& strips, PlaceOf place_of, Batch& batch) const {
-    batch.count = strips.size();
-    batch.begins = step == 0;
-    const std::span<float> inputs = batch.inputs.host();
-    for (std::size_t row = 0; row < strips.size(); ++row) {
-      const EvaluationShard& strip = strips[row];
-      for (std::size_t i = 0; i < window_; ++i) {
-        const std::size_t place = strip.begin + step * window_ + i;
-        const bool inside = place < strip.end;
-        const std::size_t token = inside ? place_of(place) : 0;
-        inputs[row * window_ + i] = inside ? static_cast<float>(tokens_[token]) : 0.0f;
-        batch.labels[row * window_ + i] = inside ? tokens_[token + 1] : kIgnoredLabel;
-      }
-    }
-  }
-  std::size_t window() const { return window_; }
-
- private:
-  std::span<const std::int32_t> tokens_;
-  std::vector<EvaluationShard> strips_;
-  std::size_t window_;
-  std::size_t steps_;
-};
-
 /// Cuts a text, or what parts of an epoch left of it, into strips of equal length.
 class TextCut {
  public:
@@ -96,6 +46,55 @@ class TextCut {
   std::vector<Part> parts_;
 };
 
+/// The windows of one rank's strips of a text.
+class StripBatches : public BatchSource {
+ public:
+  /// @param strips this rank's ranges of input tokens; the predicted tokens lie one further.
+  StripBatches(std::span<const std::int32_t> tokens, std::vector<EvaluationShard> strips, std::size_t window,
+               std::size_t steps)
+      : tokens_(tokens), strips_(std::move(strips)), window_(window), steps_(steps) {}
+
+  std::size_t steps_per_epoch() const override { return steps_; }
+
+  Batch make_batch(const MemoryPlace& inputs) const override {
+    Batch batch;
+    batch.inputs = Tensor(Shape{static_cast<std::int64_t>(strips_.size()), static_cast<std::int64_t>(window_)}, inputs);
+    batch.sample_size = window_;
+    batch.labels.resize(strips_.size() * window_);
+    return batch;
+  }
+
+  void fill(std::uint64_t /*epoch*/, std::uint64_t step, Batch& batch) override {
+    fill_window(step, strips_, TextCut(tokens_.size() - 1), batch);
+  }
+
+ protected:
+  /// Fills a batch with a window of each strip. @param cut of the text that the strips are of.
+  void fill_window(std::size_t step, const std::vector<EvaluationShard>& strips, const TextCut& cut,
+                   Batch& batch) const {
+    batch.count = strips.size();
+    batch.begins = step == 0;
+    const std::span<float> inputs = batch.inputs.host();
+    for (std::size_t row = 0; row < strips.size(); ++row) {
+      const EvaluationShard& strip = strips[row];
+      for (std::size_t i = 0; i < window_; ++i) {
+        const std::size_t place = strip.begin + step * window_ + i;
+        const bool inside = place < strip.end;
+        const std::size_t token = inside ? cut.in_text(place) : 0;
+        inputs[row * window_ + i] = inside ? static_cast<float>(tokens_[token]) : 0.0f;
+        batch.labels[row * window_ + i] = inside ? tokens_[token + 1] : kIgnoredLabel;
+      }
+    }
+  }
+  std::size_t window() const { return window_; }
+
+ private:
+  std::span<const std::int32_t> tokens_;
+  std::vector<EvaluationShard> strips_;
+  std::size_t window_;
+  std::size_t steps_;
+};
+
 /// Returns one rank's strips.
 std::vector<EvaluationShard> strips_of(const BatchRules& rules, std::size_t length) {
   std::vector<EvaluationShard> mine;
@@ -119,8 +118,7 @@ class TrainingStrips final : public StripBatches {
   void fill(std::uint64_t epoch, std::uint64_t step, Batch& batch) override {
     if (continued_ != epoch) return StripBatches::fill(epoch, step, batch);
     DRAGONN_CHECK(step >= first_step_, "step {} of an epoch that goes on at step {}", step, first_step_);
-    fill_window(
-        step - first_step_, rest_, [&](std::size_t place) { return cut_.in_text(place); }, batch);
+    fill_window(step - first_step_, rest_, cut_, batch);
   }
 
   std::size_t continue_epoch(std::uint64_t epoch, std::span<const EpochPart> earlier) override {

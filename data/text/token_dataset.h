@@ -16,10 +16,8 @@ namespace dragonn::data {
 /// one.
 ///
 /// Training drops what does not fill a window on every strip. An epoch that goes on with another number of strips cuts
-/// what they left, in the order of the text, into new strips. Their first batch begins anew; where the leftovers of two
-/// old strips meet, a row continues at another place of the text. Evaluation predicts every token but the first once,
-/// for any number of ranks and rows: strips differ by one token at most, and steps behind the end of a strip are
-/// ignored. A token early in a strip is predicted with little context; more rows make more such tokens.
+/// what they left, in the order of the text, into new strips. Evaluation predicts every token but the first once, for
+/// any number of ranks and rows: strips differ by one token at most, and steps behind the end of a strip are ignored.
 class TokenDataset final : public Dataset {
  public:
   /// @param tokens in [0, vocabulary). @param window time steps of a batch.

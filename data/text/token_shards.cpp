@@ -111,9 +111,6 @@ const Registration<DatasetEntry> registration{
        SettingSpec::integer("vocabulary", 0, "tokens that there are; 0: as tokens.json in data.path says", 0, 65536),
        SettingSpec::text("train_prefix", "train_", "beginning of the names of the shards to train on"),
        SettingSpec::text("test_prefix", "validation_", "beginning of the names of the shards to evaluate on")}},
-     /*needs_path=*/true,
-     {},
-     0,
      load}};
 
 }  // namespace

@@ -16,8 +16,8 @@
 #include "core/file.h"
 #include "core/hash.h"
 #include "core/printable.h"
+#include "data/share_items.h"
 #include "data/text/token_shard.h"
-#include "data/worker_pool.h"
 
 namespace dragonn::data {
 namespace {
@@ -235,13 +235,12 @@ TokenizeResult tokenize(const TokenizeJob& job, const Tokenizer& tokenizer,
   TokenizeResult result{.bytes = bytes_before(sections, end)};
   Place place = output.is_done() ? end : output.place();
   result.resumed_bytes = bytes_before(sections, place);
-  WorkerPool pool(job.threads);
   std::vector<std::unique_ptr<TextEncoder>> encoders;
   for (std::size_t i = 0; i < job.threads; ++i) encoders.push_back(tokenizer.encoder());
   std::vector<std::vector<std::int32_t>> tokens(job.threads);
   while (place.section < sections.size()) {
     std::vector<Piece> pieces = next_pieces(sections, place, job.threads, /*one_split=*/true);
-    pool.run(pieces.size(), [&](std::size_t item, std::size_t thread) {
+    share_items(job.threads, pieces.size(), [&](std::size_t item, std::size_t thread) {
       check_utf8(pieces[item], sections[pieces[item].place.section], job.invalid);
       tokens[item].clear();
       encoders[thread]->encode(pieces[item].text, tokens[item]);

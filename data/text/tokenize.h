@@ -14,11 +14,11 @@ namespace dragonn::data {
 
 /// The texts to tokenize, and the rules.
 struct TokenizeJob {
-  std::vector<std::filesystem::path> texts;       ///< each a text of its own, which a token ends
-  std::vector<std::filesystem::path> validation;  ///< likewise, for the shards to evaluate on
-  double held_out = 0;                            ///< share of the bytes of `texts`, their end, for evaluation instead
-  std::filesystem::path output;                   ///< a folder
-  std::size_t shard_tokens = 100'000'000;         ///< a shard ends with the first piece of text that fills it
+  std::vector<std::filesystem::path> texts;            ///< each a text of its own, which a token ends
+  std::vector<std::filesystem::path> validation = {};  ///< likewise, for the shards to evaluate on
+  double held_out = 0;                     ///< share of the bytes of `texts`, their end, for evaluation instead
+  std::filesystem::path output = {};       ///< a folder
+  std::size_t shard_tokens = 100'000'000;  ///< a shard ends with the first piece of text that fills it
   std::size_t threads = 1;
   InvalidUtf8 invalid = InvalidUtf8::kError;
 };

@@ -2,7 +2,6 @@
 #include "data/text/utf8.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <utf8proc.h>
 
@@ -10,7 +9,6 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "data/folder.h"
 
 namespace dragonn::data {
 

@@ -2,10 +2,16 @@
 #include "kernels/cuda/runtime.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <numeric>
+#include <nvtx3/nvToolsExt.h>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -14,6 +20,8 @@
 #include "core/log.h"
 #include "core/memory_ledger.h"
 #include "kernels/devices.h"
+#include "kernels/refuse_token.h"
+#include "kernels/trace.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
@@ -41,15 +49,12 @@ std::string obstacle() {
   return cudaGetErrorString(status);
 }
 
-/// The memory that this process holds on its GPUs.
-MemoryLedger& device_ledger() {
-  static MemoryLedger all;
-  return all;
-}
-
-/// The page-locked host memory that it holds for them.
-MemoryLedger& host_ledger() {
-  static MemoryLedger all;
+/// The memory that this process holds on its GPUs, and the page-locked host memory that it holds for them.
+struct Ledgers {
+  MemoryLedger device, host;
+};
+Ledgers& ledgers() {
+  static Ledgers all;
   return all;
 }
 
@@ -68,31 +73,31 @@ void* try_allocate(cudaError_t (*get)(void**, std::size_t), const char* name, st
 
 void* allocate(std::size_t bytes, const Device& device) {
   context(device);
-  if (void* const memory = try_allocate(cudaMalloc, "cudaMalloc", bytes, device_ledger())) return memory;
+  if (void* const memory = try_allocate(cudaMalloc, "cudaMalloc", bytes, ledgers().device)) return memory;
   std::size_t available = 0, total = 0;
   check(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
   throw DeviceError(fmt::format(
       "out of memory on {}{}: {} bytes asked for {}, {} of {} are free; on its GPUs this process holds, in bytes: {}",
       this_rank_prefix(), to_string(device), bytes, MemoryLabel::current(), available, total,
-      device_ledger().describe()));
+      ledgers().device.describe()));
 }
 
 void release(void* memory, const Device& device) noexcept {
-  device_ledger().remove(memory);
+  ledgers().device.remove(memory);
   // At the end of the process the driver may be gone before the last buffer: then there is nothing to free.
   if (cudaSetDevice(device.index) == cudaSuccess) cudaFree(memory);
 }
 
 void* allocate_on_host(std::size_t bytes, const Device& device) {
   context(device);
-  if (void* const memory = try_allocate(cudaMallocHost, "cudaMallocHost", bytes, host_ledger())) return memory;
+  if (void* const memory = try_allocate(cudaMallocHost, "cudaMallocHost", bytes, ledgers().host)) return memory;
   throw DeviceError(fmt::format(
       "out of page-locked memory on {}the host of {}: {} bytes asked for {}; this process holds of it, in bytes: {}",
-      this_rank_prefix(), to_string(device), bytes, MemoryLabel::current(), host_ledger().describe()));
+      this_rank_prefix(), to_string(device), bytes, MemoryLabel::current(), ledgers().host.describe()));
 }
 
 void release_on_host(void* memory, const Device& device) noexcept {
-  host_ledger().remove(memory);
+  ledgers().host.remove(memory);
   if (cudaSetDevice(device.index) == cudaSuccess) cudaFreeHost(memory);  // as in release()
 }
 
@@ -120,12 +125,56 @@ std::size_t cublas_workspace_bytes(const Device& device) {
   return std::size_t{major >= kHopper ? 32u : 4u} << 20;
 }
 
+void start_transfer(View<const std::byte> source, View<std::byte> target) {
+  if (source.empty() || source.data() == target.data()) return;
+  const Device& device = source.device().is_cpu() ? target.device() : source.device();
+  if (!target.device().is_cpu() && !(target.device() == device))
+    throw DeviceError("transfer from " + to_string(source.device()) + " to " + to_string(target.device()) +
+                      ": expected one GPU, and the host");
+  check(cudaMemcpyAsync(target.data(), source.data(), source.size(), cudaMemcpyDefault, context(device).stream()),
+        "cudaMemcpyAsync");
+}
+
+/// Events on the stream of the thread that marks, made once and used again.
+class CudaEventTimer final : public EventTimer {
+ public:
+  explicit CudaEventTimer(const Device& device) : device_(device) {}
+  ~CudaEventTimer() override {
+    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+
+  void mark() override {
+    const Context& here = context(device_);
+    if (marks_ == events_.size()) check(cudaEventCreate(&events_.emplace_back()), "cudaEventCreate");
+    check(cudaEventRecord(events_[marks_], here.stream()), "cudaEventRecord");
+    ++marks_;
+  }
+  double seconds(std::size_t first, std::size_t second) const override {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, events_[first], events_[second]), "cudaEventElapsedTime");
+    return 1e-3 * static_cast<double>(milliseconds);
+  }
+  void clear() override { marks_ = 0; }
+
+ private:
+  Device device_;
+  std::vector<cudaEvent_t> events_;
+  std::size_t marks_ = 0;
+};
+
 const bool registered = [] {
   register_memory(DeviceType::kCuda, {allocate, release});
   register_host_memory(DeviceType::kCuda, {allocate_on_host, release_on_host});
-  register_devices(
-      DeviceType::kCuda,
-      {count_devices, obstacle, [](const Device& device) { context(device).synchronize(); }, summary, free_memory});
+  register_gpus({count_devices, obstacle});
+  register_trace(DeviceType::kCuda,
+                 {[](const char* name) noexcept { nvtxRangePushA(name); }, []() noexcept { nvtxRangePop(); }});
+  kernels::synchronize.add(DeviceType::kCuda, [](const Device& device) { context(device).synchronize(); });
+  kernels::device_summary.add(DeviceType::kCuda, summary);
+  kernels::free_memory.add(DeviceType::kCuda, free_memory);
+  kernels::transfer_rows.add(DeviceType::kCuda, start_transfer);
+  kernels::make_event_timer.add(DeviceType::kCuda, [](const Device& device) -> std::unique_ptr<EventTimer> {
+    return std::make_unique<CudaEventTimer>(device);
+  });
   kernels::set_math.add(DeviceType::kCuda,
                         [](const Device& device, DeviceMath math) { context(device).set_math(math); });
   kernels::storage_type.add(DeviceType::kCuda, [](const Device& device) {
@@ -148,7 +197,53 @@ void check(cudnnStatus_t status, const char* operation, std::source_location whe
   if (status != CUDNN_STATUS_SUCCESS) fail("cuDNN", operation, cudnnGetErrorString(status), where);
 }
 
-Context::Context(const Device& device) : device_(device), scratch_(0, device), blas_workspace_(0, device) {
+void Staging::reserve(std::size_t values, cudaStream_t stream) {
+  if (used_ + values <= host_.size()) return;
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  used_ = 0;
+  if (values <= host_.size()) return;
+  constexpr std::size_t kFirstSize = std::size_t{1} << 18;  // 1 MiB: lengths and labels of many steps
+  const std::size_t size = std::max({values, 2 * host_.size(), kFirstSize});
+  host_.resize_discard(size);
+  device_.resize_discard(size);
+}
+
+const std::int32_t* Staging::place(std::initializer_list<std::span<const std::int32_t>> parts, cudaStream_t stream) {
+  const std::size_t values = std::accumulate(parts.begin(), parts.end(), std::size_t{0},
+                                             [](std::size_t sum, const auto& part) { return sum + part.size(); });
+  reserve(values, stream);
+  const std::size_t begin = used_;
+  for (const auto& part : parts) {
+    std::ranges::copy(part, host_.data() + used_);
+    used_ += part.size();
+  }
+  check(cudaMemcpyAsync(device_.data() + begin, host_.data() + begin, values * sizeof(std::int32_t),
+                        cudaMemcpyHostToDevice, stream),
+        "cudaMemcpyAsync");
+  constexpr std::size_t kAlignment = 4;  // values: 16 bytes
+  used_ = std::min(host_.size(), (used_ + kAlignment - 1) / kAlignment * kAlignment);
+  return device_.data() + begin;
+}
+
+Faults::Faults() {
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, sizeof(TokenFault)), "cudaMallocHost");
+  token_ = new (memory) TokenFault;
+}
+
+Faults::~Faults() {
+  cudaFreeHost(token_);
+}
+
+void Faults::report() {
+  if (token_->first == TokenFault::kNone) return;
+  const TokenFault found = std::exchange(*token_, {});
+  refuse_token(std::bit_cast<float>(static_cast<std::uint32_t>(found.first)),
+               static_cast<std::size_t>(found.first >> 32), found.rows);
+}
+
+Context::Context(const Device& device)
+    : device_(device), staging_(device), scratch_(0, device), blas_workspace_(0, device) {
   const int count = count_devices();
   if (device.index < 0 || device.index >= count)
     throw DeviceError(fmt::format("device {}: this machine has {} NVIDIA GPUs{}", to_string(device), count,
@@ -218,22 +313,6 @@ Context& context(const Device& device) {
   }
   return *own;
 }
-
-namespace {
-
-void start_transfer(View<const std::byte> source, View<std::byte> target) {
-  if (source.empty() || source.data() == target.data()) return;
-  const Device& device = source.device().is_cpu() ? target.device() : source.device();
-  if (!target.device().is_cpu() && !(target.device() == device))
-    throw DeviceError("transfer from " + to_string(source.device()) + " to " + to_string(target.device()) +
-                      ": expected one GPU, and the host");
-  check(cudaMemcpyAsync(target.data(), source.data(), source.size(), cudaMemcpyDefault, context(device).stream()),
-        "cudaMemcpyAsync");
-}
-
-[[maybe_unused]] const bool transfer_registered = kernels::transfer_rows.add(DeviceType::kCuda, start_transfer);
-
-}  // namespace
 
 void warn_of_slower_way(const std::string& what, const std::string& reason) {
   static std::mutex mutex;

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT
-/// CUDA runtime: checks of every status, and each thread's stream and library handles.
+/// CUDA runtime: checks of every status, and each thread's stream, library handles, staged arrays and faults.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
+#include <initializer_list>
 #include <optional>
 #include <source_location>
+#include <span>
 #include <string>
 #include <type_traits>
 
 #include "core/buffer.h"
 #include "core/device.h"
 #include "core/view.h"
-#include "kernels/cuda/staging.h"
 #include "kernels/device_math.h"
 
 namespace dragonn::kernels::cuda {
@@ -24,6 +26,48 @@ namespace dragonn::kernels::cuda {
 void check(cudaError_t status, const char* operation, std::source_location where = std::source_location::current());
 void check(cublasStatus_t status, const char* operation, std::source_location where = std::source_location::current());
 void check(cudnnStatus_t status, const char* operation, std::source_location where = std::source_location::current());
+
+/// Memory on either side, filled from front to back. When it is full, the caller waits for the stream once and it is
+/// filled from the front again; it grows for an array that is longer than all of it.
+class Staging {
+ public:
+  explicit Staging(const Device& device) : host_(0, host_memory_for(device)), device_(0, device) {}
+
+  /// Copies the arrays, one after the other. The sources may change when this returns. The result is for work that is
+  /// put on `stream` before the next call.
+  const std::int32_t* place(std::initializer_list<std::span<const std::int32_t>> parts, cudaStream_t stream);
+
+ private:
+  void reserve(std::size_t values, cudaStream_t stream);
+
+  Buffer<std::int32_t> host_, device_;
+  std::size_t used_ = 0;
+};
+
+/// A token that is no row of its table.
+struct TokenFault {
+  static constexpr unsigned long long kNone = ~0ull;
+  unsigned long long first = kNone;  ///< position << 32 | bits of the token: of several the minimum is the first
+  std::uint32_t rows = 0;            ///< of that table
+};
+
+/// The faults of one thread on one GPU, in page-locked host memory, which a GPU reaches by the same address.
+class Faults {
+ public:
+  Faults();
+  ~Faults();
+  Faults(const Faults&) = delete;
+  Faults& operator=(const Faults&) = delete;
+
+  /// The fault that kernels write to.
+  TokenFault* token() { return token_; }
+  /// Reports faults since the last call; called after a wait. @throws DataError as the CPU's kernels do.
+  void report();
+
+ private:
+  TokenFault* token_ = nullptr;
+};
+
 /// One thread's use of one GPU: a stream, in whose order all its work runs, and library handles bound to that
 /// stream. Two threads of a worker (one computes, one communicates) have two streams.
 class Context {

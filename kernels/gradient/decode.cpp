@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "kernels/devices.h"
 #include "kernels/operation.h"
@@ -46,12 +47,8 @@ ListDecoder::ListDecoder(std::size_t numel, const Device& device)
     : numel_(numel), values_(numel, device), marks_((numel + kBits - 1) / kBits, device) {
   decode_add.at(device);
   decode_collect.at(device);
-  const Buffer<std::uint32_t> zeros = [&] {
-    Buffer<std::uint32_t> buffer(marks_.size());
-    std::ranges::fill(buffer.host(), 0u);
-    return buffer;
-  }();
-  transfer(zeros.view(), marks_.view());
+  const std::vector<std::uint32_t> zeros(marks_.size());
+  transfer(View<const std::uint32_t>(std::span(zeros)), marks_.view());
 }
 
 void ListDecoder::add(View<const std::uint32_t> indices, View<const float> values) {

@@ -201,14 +201,6 @@ Exceedances examine_pieces(std::span<const float> values, float threshold, float
   return total;
 }
 
-Exceedances exceedances_cpu(View<const float> values, float threshold) {
-  return examine_pieces(values.host(), threshold, 0, nullptr);
-}
-
-Exceedances exceedances_and_entries_cpu(View<const float> values, float threshold, float min, SparseVector& selected) {
-  return examine_pieces(values.host(), threshold, min, &selected);
-}
-
 double logs_cpu(View<const float> values, double scale, double offset) {
   const float* const data = values.data();
   const detail::Chunks pieces(values.size(), kPieceElements);
@@ -230,9 +222,15 @@ bool counted(View<const float> values, Rest...) {
 
 }  // namespace
 
-constinit decltype(exceedances) exceedances("exceedances", exceedances_cpu, counted);
-constinit decltype(exceedances_and_entries) exceedances_and_entries("exceedances_and_entries",
-                                                                    exceedances_and_entries_cpu, counted);
+constinit decltype(exceedances) exceedances(
+    "exceedances", [](auto values, float threshold) { return examine_pieces(values.host(), threshold, 0, nullptr); },
+    counted);
+constinit decltype(exceedances_and_entries) exceedances_and_entries(
+    "exceedances_and_entries",
+    [](auto values, float threshold, float min, SparseVector& selected) {
+      return examine_pieces(values.host(), threshold, min, &selected);
+    },
+    counted);
 constinit decltype(sum_magnitude_logs) sum_magnitude_logs("sum_magnitude_logs", logs_cpu, counted);
 
 }  // namespace dragonn::kernels

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/gradient/gradient_pass.h"
 
+#include <initializer_list>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "kernels/gradient/gradient_pass_sweep.h"
@@ -14,18 +17,14 @@ namespace {
 using detail::AccumulateJob;
 using detail::AccumulateKind;
 
-struct Operand {
-  const char* name;
-  View<float> view;
-};
-
 /// Checks that all are as long as the gradient, and on its device, as the result's selection is.
-void check(View<const float> gradient, std::initializer_list<Operand> operands, const PassResult& result) {
-  for (const Operand& operand : operands) {
-    if (operand.view.size() != gradient.size())
-      throw ShapeError(fmt::format("gradient pass: {} has {} elements, expected the gradient's {}", operand.name,
-                                   operand.view.size(), gradient.size()));
-    check_same_device("gradient pass", gradient.device(), operand.view.device());
+void check(View<const float> gradient, std::initializer_list<std::pair<const char*, View<float>>> operands,
+           const PassResult& result) {
+  for (const auto& [name, view] : operands) {
+    if (view.size() != gradient.size())
+      throw ShapeError(fmt::format("gradient pass: {} has {} elements, expected the gradient's {}", name, view.size(),
+                                   gradient.size()));
+    check_same_device("gradient pass", gradient.device(), view.device());
   }
   check_same_device("gradient pass", gradient.device(), result.device());
 }
@@ -33,9 +32,8 @@ void check(View<const float> gradient, std::initializer_list<Operand> operands, 
 void pass_cpu(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result) {
   if (request.kind == PassRequest::Kind::kNone || request.kind == PassRequest::Kind::kMoments) {
     result.selected.clear();
-    result.non_finite = request.kind == PassRequest::Kind::kNone
-                            ? detail::sweep(job, {0, numel})
-                            : detail::sweep_moments(job, {0, numel}, result.moments);
+    result.non_finite = request.kind == PassRequest::Kind::kNone ? detail::sweep(job, numel)
+                                                                 : detail::sweep_moments(job, numel, result.moments);
     return;
   }
   result.threshold = request.kind == PassRequest::Kind::kSampledThreshold
@@ -50,7 +48,7 @@ void run_pass(const AccumulateJob& job, const PassRequest& request, std::size_t 
   DRAGONN_CHECK(!selects(request) || (request.begin <= request.end && request.end <= numel),
                 "a selection in [{}, {}) of {} elements", request.begin, request.end, numel);
   if (request.hash.scratch != nullptr)
-    check_same_device("gradient pass", result.device(), request.hash.scratch->table.memory().device());
+    check_same_device("gradient pass", result.device(), request.hash.scratch->table.device());
   result.request = request;
   result.unfinished = nullptr;
   detail::gradient_pass_rows(job, request, numel, result);
@@ -107,26 +105,14 @@ void finish_pass(PassResult& result) {
   result.unfinished = nullptr;
 }
 
-namespace {
+static thread_local std::uint64_t swept = 0;
 
-/// The innermost counter of this thread, if it has one.
-SweepCount*& innermost() {
-  static thread_local SweepCount* counter = nullptr;
-  return counter;
-}
-
-}  // namespace
-
-SweepCount::SweepCount() : outer_(innermost()) {
-  innermost() = this;
-}
-
-SweepCount::~SweepCount() {
-  innermost() = outer_;
+std::uint64_t swept_elements() {
+  return swept;
 }
 
 void count_swept(std::size_t elements) {
-  if (SweepCount* const counter = innermost()) counter->elements_ += elements;
+  swept += elements;
 }
 
 }  // namespace dragonn::kernels

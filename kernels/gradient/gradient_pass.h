@@ -6,12 +6,44 @@
 #include <cstdint>
 
 #include "core/buffer.h"
+#include "core/rng.h"
 #include "core/sparse_vector.h"
 #include "core/view.h"
-#include "kernels/gradient/hash_rule.h"
 #include "kernels/gradient/magnitude.h"
 
 namespace dragonn::kernels {
+
+/// Returns a slot in [0, slots): the high bits of a keyed mixer times the number of slots. Neighbouring indices, as
+/// hits often are, spread as well as any others.
+struct KeyedSlot {
+  std::uint64_t salt = 0;
+  std::size_t slots = 1;
+  constexpr std::size_t operator()(std::uint32_t index) const {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::size_t>(static_cast<Wide>(mix64(salt + index)) * slots >> 64);
+  }
+};
+
+/// Returns a random key per index. The higher of two keys wins their slot, so that no index is favoured for its place.
+struct SlotPriority {
+  std::uint64_t salt = 0;
+  /// Returns a key that no other index has.
+  constexpr std::uint64_t operator()(std::uint32_t index) const { return mix64(mix64(salt) ^ index); }
+};
+
+/// The hash of hits, and the rule for several hits in one slot.
+struct HashRule {
+  KeyedSlot slot = {};
+  bool by_priority = false;  ///< the higher of two random keys stays; otherwise the larger index
+};
+
+struct HashScratch;
+
+/// A choice by a hash table, and its memory (kernels/gradient/hash_select.h). Without memory there is no choice.
+struct HashChoice {
+  HashRule rule = {};
+  HashScratch* scratch = nullptr;
+};
 
 /// The request for what a pass computes besides the accumulated gradient acc.
 struct PassRequest {
@@ -99,27 +131,11 @@ void examine(const PassRequest& request, View<const float> acc, PassResult& resu
 /// Nothing to do if the pass was not deferred.
 void finish_pass(PassResult& result);
 
-/// Counts the elements read by passes over whole gradients (and samples of them) that this thread starts while the
-/// object lives; of nested ones the innermost counts. Work on entries that were selected before does not count. It
-/// costs one addition per pass. Returning counts instead would pass through the interface of every sparsifier and
-/// memory.
-class SweepCount {
- public:
-  SweepCount();
-  ~SweepCount();
-  SweepCount(const SweepCount&) = delete;
-  SweepCount& operator=(const SweepCount&) = delete;
-
-  std::uint64_t elements() const { return elements_; }
-
- private:
-  friend void count_swept(std::size_t elements);
-
-  std::uint64_t elements_ = 0;
-  SweepCount* outer_;
-};
-
-/// Adds to the innermost count. Every pass calls it once, on the thread that starts it.
+/// Returns how many elements the passes over whole gradients (and samples of them) have read that this thread started
+/// so far. Work on entries that were selected before does not count.
+std::uint64_t swept_elements();
+/// Counts a pass. Every pass calls it once, on the thread that starts it: returning counts instead would pass through
+/// the interface of every sparsifier and memory.
 void count_swept(std::size_t elements);
 
 }  // namespace dragonn::kernels

@@ -1,17 +1,307 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/gradient/gradient_pass_sweep.h"
-
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gradient/gradient_pass_sweep.cpp"  // this file is compiled once per instruction set
+#include <hwy/foreach_target.h>
+// foreach_target.h must come first.
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <span>
+#include <limits>
 
-#include "kernels/gradient/gradient_pass.h"
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "kernels/gradient/gradient_pass_sweep.h"
+#include "kernels/partial_sums-inl.h"
 #include "kernels/pieces.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace dragonn::kernels::detail {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::int32_t kInfinityBits = 0x7f800000;
+
+// Multiplications and additions stay apart on every instruction set: fused ones would round differently on machines
+// that have them.
+
+/// Returns acc of the lanes from element i, and stores it (with the momentum) if kStore.
+template <AccumulateKind kKind, bool kStore, class D>
+HWY_INLINE hn::Vec<D> accumulate(D d, const AccumulateJob& job, std::size_t i) {
+  const auto raw = hn::LoadU(d, job.gradient + i);
+  if constexpr (kKind == AccumulateKind::kExamine) return raw;
+  const auto gradient = hn::Mul(hn::Set(d, job.scale), raw);
+  const auto factor = hn::Set(d, job.factor);
+  auto acc = gradient;
+  if constexpr (kKind == AccumulateKind::kResidual) {
+    acc = hn::Add(hn::Mul(factor, hn::LoadU(d, job.acc + i)), gradient);
+  } else if constexpr (kKind == AccumulateKind::kHeavyBall || kKind == AccumulateKind::kNesterov) {
+    const auto old = hn::LoadU(d, job.momentum + i);
+    const auto velocity = hn::LoadU(d, job.acc + i);
+    auto momentum = old;
+    if constexpr (kKind == AccumulateKind::kHeavyBall) {
+      momentum = hn::Add(hn::Mul(factor, old), gradient);
+      acc = hn::Add(velocity, momentum);
+    } else {
+      momentum = hn::Mul(factor, hn::Add(old, gradient));
+      acc = hn::Add(hn::Add(velocity, momentum), gradient);
+    }
+    if constexpr (kStore) hn::StoreU(momentum, d, job.momentum + i);
+  }
+  if constexpr (kStore) hn::StoreU(acc, d, job.acc + i);
+  return acc;
+}
+
+/// The distance of prefetches ahead of the arithmetic: 8 KiB. Hardware prefetchers alone leave a quarter of the
+/// bandwidth unused.
+constexpr std::size_t kPrefetchElements = 2048;
+
+/// Prefetches the cache lines of the `count` elements that are kPrefetchElements ahead of element i. They may lie
+/// beyond the end: a prefetch never faults.
+HWY_INLINE void prefetch_lines(const float* values, std::size_t i, std::size_t count) {
+  for (std::size_t element = 0; element < count; element += kLineElements) {
+    hwy::Prefetch(values + i + kPrefetchElements + element);
+  }
+}
+
+/// Prefetches all that accumulate() will load.
+template <AccumulateKind kKind>
+HWY_INLINE void prefetch(const AccumulateJob& job, std::size_t i, std::size_t count) {
+  constexpr bool kHasMomentum = kKind == AccumulateKind::kHeavyBall || kKind == AccumulateKind::kNesterov;
+  prefetch_lines(job.gradient, i, count);
+  if constexpr (kHasMomentum || kKind == AccumulateKind::kResidual) prefetch_lines(job.acc, i, count);
+  if constexpr (kHasMomentum) prefetch_lines(job.momentum, i, count);
+}
+
+/// Tracks the largest magnitude by its bits: a NaN counts as larger than an infinity, and both show.
+template <class D>
+class LargestMagnitude {
+ public:
+  HWY_INLINE explicit LargestMagnitude(D) : largest_(hn::Zero(kInts)) {}
+  HWY_INLINE void see(hn::Vec<D> values) { largest_ = hn::Max(largest_, hn::BitCast(kInts, hn::Abs(values))); }
+  HWY_INLINE std::int32_t bits() const { return hn::GetLane(hn::MaxOfLanes(kInts, largest_)); }
+  HWY_INLINE bool non_finite() const { return bits() >= kInfinityBits; }
+
+ private:
+  static constexpr hn::RebindToSigned<D> kInts{};
+  hn::Vec<hn::RebindToSigned<D>> largest_;
+};
+
+/// Appends the lanes whose magnitude reaches a threshold.
+template <class D>
+class Appender {
+ public:
+  HWY_INLINE Appender(D d, float threshold, std::uint32_t* indices, float* values)
+      : threshold_(hn::Set(d, threshold)), iota_(hn::Iota(kIndices, 0)), indices_(indices), values_(values) {}
+
+  HWY_INLINE auto hits(hn::Vec<D> acc) const { return hn::Ge(hn::Abs(acc), threshold_); }
+  /// Writes all lanes, those behind the hits too: later entries overwrite them. There is room for the lanes because no
+  /// more entries were written than elements seen.
+  template <class Mask>
+  HWY_INLINE void append(D d, Mask mask, hn::Vec<D> acc, std::size_t i) {
+    const auto indices = hn::Add(iota_, hn::Set(kIndices, static_cast<std::uint32_t>(i)));
+    hn::StoreU(hn::Compress(indices, hn::RebindMask(kIndices, mask)), kIndices, indices_ + count_);
+    hn::StoreU(hn::Compress(acc, mask), d, values_ + count_);
+    count_ += hn::CountTrue(d, mask);
+  }
+  HWY_INLINE std::size_t count() const { return count_; }
+
+ private:
+  static constexpr hn::RebindToUnsigned<D> kIndices{};
+  hn::Vec<D> threshold_;
+  hn::Vec<hn::RebindToUnsigned<D>> iota_;
+  std::uint32_t* indices_;
+  float* values_;
+  std::size_t count_ = 0;
+};
+
+/// Accumulates whole vectors from *position on, four at a time.
+template <AccumulateKind kKind, class D>
+HWY_INLINE ChunkOutcome accumulate_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t end) {
+  const std::size_t lanes = hn::Lanes(d);
+  LargestMagnitude<D> check(d);
+  std::size_t i = *position;
+  for (; i + 4 * lanes <= end; i += 4 * lanes) {
+    prefetch<kKind>(job, i, 4 * lanes);
+    check.see(accumulate<kKind, true>(d, job, i));
+    check.see(accumulate<kKind, true>(d, job, i + lanes));
+    check.see(accumulate<kKind, true>(d, job, i + 2 * lanes));
+    check.see(accumulate<kKind, true>(d, job, i + 3 * lanes));
+  }
+  for (; i + lanes <= end; i += lanes) check.see(accumulate<kKind, true>(d, job, i));
+  *position = i;
+  return {check.non_finite(), 0};
+}
+
+/// Returns the address of acc after accumulation.
+template <AccumulateKind kKind>
+HWY_INLINE const float* accumulated(const AccumulateJob& job) {
+  return kKind == AccumulateKind::kExamine ? job.gradient : job.acc;
+}
+
+/// Selects block by block of vectors. Which vectors have hits is noted without a branch, and only these are looked at
+/// again, in the first-level cache. With a branch instead, at one hit in a hundred, every sixth vector would be a
+/// misprediction, and the loads behind it would wait.
+template <AccumulateKind kKind, class D>
+HWY_INLINE ChunkOutcome accumulate_select_lanes(D d, const AccumulateJob& job, std::size_t* position, std::size_t end,
+                                                float threshold, std::uint32_t* indices, float* values) {
+  constexpr std::size_t kUnroll = 4, kBlock = 64;
+  const std::size_t lanes = hn::Lanes(d);
+  LargestMagnitude<D> check(d);
+  Appender<D> appender(d, threshold, indices, values);
+  std::size_t noted[kBlock];
+  std::size_t count = 0;
+  const auto accumulate_and_note = [&](std::size_t i) HWY_ATTR {
+    const auto acc = accumulate<kKind, true>(d, job, i);
+    check.see(acc);
+    noted[count] = i;
+    count += hn::AllFalse(d, appender.hits(acc)) ? 0 : 1;
+  };
+  const auto append_noted = [&]() HWY_ATTR {
+    for (std::size_t vector = 0; vector < count; ++vector) {
+      const auto acc = hn::LoadU(d, accumulated<kKind>(job) + noted[vector]);
+      appender.append(d, appender.hits(acc), acc, noted[vector]);
+    }
+    count = 0;
+  };
+  std::size_t i = *position;
+  while (i + kUnroll * lanes <= end) {
+    const std::size_t vectors = std::min(kBlock, (end - i) / lanes / kUnroll * kUnroll);
+    for (const std::size_t block_end = i + vectors * lanes; i < block_end; i += kUnroll * lanes) {
+      prefetch<kKind>(job, i, kUnroll * lanes);
+      accumulate_and_note(i);
+      accumulate_and_note(i + lanes);
+      accumulate_and_note(i + 2 * lanes);
+      accumulate_and_note(i + 3 * lanes);
+    }
+    append_noted();
+  }
+  for (; i + lanes <= end; i += lanes) accumulate_and_note(i);
+  append_noted();
+  *position = i;
+  return {check.non_finite(), appender.count()};
+}
+
+template <AccumulateKind kKind>
+ChunkOutcome accumulate_kind(const AccumulateJob job, std::size_t begin, std::size_t end) {
+  std::size_t position = begin;
+  const ChunkOutcome whole = accumulate_lanes<kKind>(hn::ScalableTag<float>(), job, &position, end);
+  const ChunkOutcome rest = accumulate_lanes<kKind>(hn::CappedTag<float, 1>(), job, &position, end);
+  return {whole.non_finite || rest.non_finite, 0};
+}
+
+template <AccumulateKind kKind>
+ChunkOutcome accumulate_select_kind(const AccumulateJob job, std::size_t begin, std::size_t end, float threshold,
+                                    std::uint32_t* indices, float* values) {
+  // The smallest positive number stands for 0: it leaves out the zeros and nothing else.
+  const float bound =
+      threshold < std::numeric_limits<float>::denorm_min() ? std::numeric_limits<float>::denorm_min() : threshold;
+  std::size_t position = begin;
+  const ChunkOutcome whole =
+      accumulate_select_lanes<kKind>(hn::ScalableTag<float>(), job, &position, end, bound, indices, values);
+  const ChunkOutcome rest = accumulate_select_lanes<kKind>(hn::CappedTag<float, 1>(), job, &position, end, bound,
+                                                           indices + whole.selected, values + whole.selected);
+  return {whole.non_finite || rest.non_finite, whole.selected + rest.selected};
+}
+
+template <AccumulateKind kKind>
+void sample_kind(const AccumulateJob job, std::size_t begin, std::size_t end, float* magnitudes) {
+  for_each_element(end - begin, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto acc = accumulate<kKind, false>(d, job, begin + i);
+    hn::StoreU(hn::IfThenElseZero(hn::Eq(acc, acc), hn::Abs(acc)), d, magnitudes + i);
+  });
+}
+
+template <AccumulateKind kKind>
+Moments moments_kind(const AccumulateJob job, std::size_t begin, std::size_t end) {
+  const PartialSums::Tag d;
+  const hn::Rebind<float, PartialSums::Tag> df;
+  PartialSums magnitudes, squares, values;
+  LargestMagnitude<decltype(df)> largest(df);
+  std::size_t i = begin;
+  for (; i + kSums <= end; i += kSums) {
+    prefetch<kKind>(job, i, kSums);
+    for (std::size_t vector = 0; vector < PartialSums::kVectors; ++vector) {
+      const auto acc = accumulate<kKind, true>(df, job, i + vector * PartialSums::kLanes);
+      largest.see(acc);
+      const auto wide = hn::PromoteTo(d, acc);
+      magnitudes.add(vector, hn::Abs(wide));
+      squares.add_squares_of_floats(vector, wide);
+      values.add(vector, wide);
+    }
+  }
+  double sums[3][kSums];
+  magnitudes.store(sums[0]);
+  squares.store(sums[1]);
+  values.store(sums[2]);
+  const hn::CappedTag<float, 1> one;
+  LargestMagnitude<decltype(one)> largest_of_rest(one);
+  for (std::size_t place = 0; i < end; ++i, ++place) {
+    const auto acc = accumulate<kKind, true>(one, job, i);
+    largest_of_rest.see(acc);
+    const double wide = hn::GetLane(acc);
+    sums[0][place] += wide < 0 ? -wide : wide;
+    sums[1][place] += wide * wide;
+    sums[2][place] += wide;
+  }
+  Moments moments{.largest = std::bit_cast<float>(HWY_MAX(largest.bits(), largest_of_rest.bits()))};
+  for (std::size_t place = 0; place < kSums; ++place) {
+    moments.sum += sums[0][place];
+    moments.sum_squares += sums[1][place];
+    moments.signed_sum += sums[2][place];
+  }
+  return moments;
+}
+
+#ifndef DRAGONN_CALL_KIND
+// Calls the instance of the job's kind; one per AccumulateKind, in its order.
+#define DRAGONN_CALL_KIND(function, job, ...)                                                                    \
+  constexpr decltype(&function<AccumulateKind::kExamine>) kTable[] = {                                           \
+      function<AccumulateKind::kExamine>, function<AccumulateKind::kScale>, function<AccumulateKind::kResidual>, \
+      function<AccumulateKind::kHeavyBall>, function<AccumulateKind::kNesterov>};                                \
+  return kTable[static_cast<std::size_t>((job).kind)](job, __VA_ARGS__)
+#endif
+
+/// Accumulates elements [begin, end).
+ChunkOutcome AccumulateChunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
+  DRAGONN_CALL_KIND(accumulate_kind, job, begin, end);
+}
+
+ChunkOutcome AccumulateSelectChunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float threshold,
+                                   std::uint32_t* indices, float* values) {
+  DRAGONN_CALL_KIND(accumulate_select_kind, job, begin, end, threshold, indices, values);
+}
+
+/// Samples acc: magnitudes[i - begin] = |acc_i| as it will be after the pass, 0 for a NaN. Stores nothing else.
+void SampleChunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float* magnitudes) {
+  DRAGONN_CALL_KIND(sample_kind, job, begin, end, magnitudes);
+}
+
+/// Accumulates elements [begin, end) and returns the moments of acc. Element begin + i adds to the partial sum i % 16
+/// on every instruction set, and these are added in order.
+Moments MomentsChunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
+  DRAGONN_CALL_KIND(moments_kind, job, begin, end);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dragonn::kernels::detail
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dragonn::kernels::detail {
+
+HWY_EXPORT(AccumulateChunk);
+HWY_EXPORT(AccumulateSelectChunk);
+HWY_EXPORT(SampleChunk);
+HWY_EXPORT(MomentsChunk);
+
+ChunkOutcome accumulate_select_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float threshold,
+                                     std::uint32_t* indices, float* values) {
+  return HWY_DYNAMIC_DISPATCH(AccumulateSelectChunk)(job, begin, end, threshold, indices, values);
+}
+
 namespace {
 
 /// The fewest elements of a piece that are worth a thread's wake-up.
@@ -29,8 +319,8 @@ ChunkOutcome select_piece(const AccumulateJob& job, Range piece, Range wanted, f
                           SparseVector& selected) {
   const std::size_t first = std::clamp(wanted.begin, piece.begin, piece.end);
   const std::size_t last = std::clamp(wanted.end, first, piece.end);
-  const bool before = accumulate_chunk(job, piece.begin, first).non_finite;
-  const bool after = accumulate_chunk(job, last, piece.end).non_finite;
+  const bool before = HWY_DYNAMIC_DISPATCH(AccumulateChunk)(job, piece.begin, first).non_finite;
+  const bool after = HWY_DYNAMIC_DISPATCH(AccumulateChunk)(job, last, piece.end).non_finite;
   if (first == last) return {before || after, 0};
   const std::size_t place = first - wanted.begin;
   const ChunkOutcome inside = accumulate_select_chunk(job, first, last, threshold, selected.indices.data() + place,
@@ -67,22 +357,22 @@ void join_runs(std::span<const HitRun> runs, SparseVector& selected) {
   selected.truncate(total);
 }
 
-bool sweep(const AccumulateJob& job, Range range) {
-  count_swept(range.end - range.begin);
-  const Chunks pieces(range.end - range.begin, kPieceElements, kLineElements);
+bool sweep(const AccumulateJob& job, std::size_t numel) {
+  count_swept(numel);
+  const Chunks pieces(numel, kPieceElements, kLineElements);
   Outcomes outcomes{};
   for_each_chunk(pieces, [&](std::size_t piece) {
-    outcomes[piece] = accumulate_chunk(job, range.begin + pieces.begin(piece), range.begin + pieces.end(piece));
+    outcomes[piece] = HWY_DYNAMIC_DISPATCH(AccumulateChunk)(job, pieces.begin(piece), pieces.end(piece));
   });
   return any_non_finite(outcomes);
 }
 
-bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments) {
-  count_swept(range.end - range.begin);
-  const Chunks pieces(range.end - range.begin, kPieceElements, kLineElements);
+bool sweep_moments(const AccumulateJob& job, std::size_t numel, Moments& moments) {
+  count_swept(numel);
+  const Chunks pieces(numel, kPieceElements, kLineElements);
   std::array<Moments, kMaxPieces> parts;
   for_each_chunk(pieces, [&](std::size_t piece) {
-    parts[piece] = accumulate_moments_chunk(job, range.begin + pieces.begin(piece), range.begin + pieces.end(piece));
+    parts[piece] = HWY_DYNAMIC_DISPATCH(MomentsChunk)(job, pieces.begin(piece), pieces.end(piece));
   });
   moments = {};
   std::int32_t largest = 0;
@@ -123,10 +413,12 @@ float sample_job(const AccumulateJob& job, const SamplePlan& plan, std::size_t n
   for_each_chunk(pieces, [&](std::size_t piece) {
     for (std::size_t stratum = pieces.begin(piece); stratum < pieces.end(piece); ++stratum) {
       const std::size_t begin = sampled_line(numel, plan, stratum);
-      sample_chunk(job, begin, std::min(numel, begin + kLineElements), magnitudes + stratum * kLineElements);
+      HWY_DYNAMIC_DISPATCH(SampleChunk)
+      (job, begin, std::min(numel, begin + kLineElements), magnitudes + stratum * kLineElements);
     }
   });
   return kth_largest_magnitude(scratch.magnitudes.view(), plan.rank, scratch.ranking);
 }
 
 }  // namespace dragonn::kernels::detail
+#endif  // HWY_ONCE

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Sweeps: the vector loops of gradient_pass_simd.h run over a whole vector, piece by piece, on threads; and the passes
-/// of all devices.
+/// Sweeps: vector loops over a gradient, piece by piece, on threads; and the passes of all devices.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +7,32 @@
 
 #include "core/sparse_vector.h"
 #include "kernels/gradient/gradient_pass.h"
-#include "kernels/gradient/gradient_pass_simd.h"
 #include "kernels/gradient/magnitude.h"
 #include "kernels/operation.h"
 
 namespace dragonn::kernels::detail {
+
+enum class AccumulateKind { kExamine, kScale, kResidual, kHeavyBall, kNesterov };
+
+/// The rule by which elements are accumulated, and its operands.
+struct AccumulateJob {
+  AccumulateKind kind = AccumulateKind::kExamine;
+  const float* gradient = nullptr;
+  float* acc = nullptr;       ///< residual, velocity v or the scaled copy; unused by kExamine
+  float* momentum = nullptr;  ///< u of the momentum rules
+  float scale = 1;
+  float factor = 1;  ///< decay of the residual, or the momentum coefficient
+};
+
+struct ChunkOutcome {
+  bool non_finite = false;
+  std::size_t selected = 0;
+};
+
+/// Accumulates elements [begin, end), and writes the entries with |acc| >= threshold and acc != 0, ascending. `indices`
+/// and `values` have room for end - begin entries.
+ChunkOutcome accumulate_select_chunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float threshold,
+                                     std::uint32_t* indices, float* values);
 
 /// The elements [begin, end).
 struct Range {
@@ -20,11 +40,11 @@ struct Range {
   std::size_t end = 0;
 };
 
-/// Accumulates `range`. Returns whether acc holds a NaN or an infinity.
-bool sweep(const AccumulateJob& job, Range range);
+/// Accumulates `numel` elements. Returns whether acc holds a NaN or an infinity.
+bool sweep(const AccumulateJob& job, std::size_t numel);
 
-/// Accumulates `range` and computes the moments of acc.
-bool sweep_moments(const AccumulateJob& job, Range range, Moments& moments);
+/// Accumulates `numel` elements and computes the moments of acc.
+bool sweep_moments(const AccumulateJob& job, std::size_t numel, Moments& moments);
 
 /// Accumulates `range` and selects the entries with |acc| >= threshold and acc != 0 of `wanted`, a part of it.
 /// `selected` is overwritten, ascending, and reserves the length of `wanted`.

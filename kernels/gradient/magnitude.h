@@ -62,11 +62,13 @@ extern Operation<float(View<const float> values, std::size_t k, MagnitudeScratch
 /// Keeps the k entries of largest magnitude of `entries`, or all when there are fewer; ties go to the lower index. The
 /// order of `entries` (ascending indices, no NaN) is kept. `kept` is another vector, overwritten.
 /// Returns the smallest magnitude kept, 0 if none is. O(entries).
-float keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept);
+extern Operation<float(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept)>
+    keep_largest;
 
 /// Does the work of keep_largest for entries without a NaN: min(k, entries.size()) of them stay, so that nobody has to
 /// wait for a GPU to know how many. smallest_kept() returns the smallest magnitude later.
-void start_keep_largest(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept);
+extern Operation<void(const SparseVector& entries, std::size_t k, MagnitudeScratch& scratch, SparseVector& kept)>
+    start_keep_largest;
 /// Returns the smallest magnitude that the last start_keep_largest or select_largest with this scratch kept, 0 if it
 /// kept none. Waits for a GPU.
 float smallest_kept(const MagnitudeScratch& scratch);
@@ -95,11 +97,6 @@ struct Moments {
 /// the same device, bit for bit. Partial sums have fixed places: the bits depend neither on the number of threads nor
 /// on the vector width. Reads 4n bytes.
 extern Operation<Moments(View<const float> values)> magnitude_moments;
-
-extern Operation<float(const SparseVector& entries, std::size_t k, MagnitudeScratch&, SparseVector& kept)>
-    keep_largest_rows;
-extern Operation<void(const SparseVector& entries, std::size_t k, MagnitudeScratch&, SparseVector& kept)>
-    start_keep_largest_rows;
 
 /// The elements of one cache line: the unit of sampling, because a line costs the same as one element of it.
 inline constexpr std::size_t kLineElements = 16;
@@ -141,9 +138,5 @@ struct SampleScratch {
   /// Makes room as MagnitudeScratch::reserve does.
   void reserve(std::size_t numel);
 };
-
-/// Returns the threshold that `plan` gives on `values` ([n] float32, on the scratch's device; the same on every
-/// device). Reads one line of every `stride`. @throws DeviceError as kernels/gradient/magnitude.h.
-extern Operation<float(View<const float> values, const SamplePlan& plan, SampleScratch& scratch)> sample_threshold;
 
 }  // namespace dragonn::kernels

@@ -106,10 +106,9 @@ void check_view(const char* what, const View<float>& view, const GradientView& g
 }
 
 void sgd_cpu(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values) {
-  float* const x = values.data();
   float* const b = momentum.data();
   for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
-    HWY_DYNAMIC_DISPATCH(SgdBlock)(rule, g, b == nullptr ? nullptr : b + begin, x + begin, count);
+    HWY_DYNAMIC_DISPATCH(SgdBlock)(rule, g, b == nullptr ? nullptr : b + begin, values.data() + begin, count);
   });
 }
 
@@ -124,11 +123,9 @@ void sgd_entries_cpu(const SgdRule& rule, const GradientView& gradient, View<flo
 
 void adam_cpu(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
               View<float> values) {
-  float* const x = values.data();
-  float* const m = first.data();
-  float* const v = second.data();
   for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
-    HWY_DYNAMIC_DISPATCH(AdamBlock)(rule, g, m + begin, v + begin, x + begin, count);
+    HWY_DYNAMIC_DISPATCH(AdamBlock)
+    (rule, g, first.data() + begin, second.data() + begin, values.data() + begin, count);
   });
 }
 

@@ -23,10 +23,12 @@ inline constexpr std::size_t kReservedShare = 32;
 /// Selects the entries of `values` ([n] float32) with |x| >= threshold and x != 0 whose index is in [begin, end),
 /// ascending, and never a NaN. `selected` is overwritten and, on the CPU, reserves end - begin entries (untouched pages
 /// cost no memory). One pass, 4 bytes per element of the range.
-void select_threshold(View<const float> values, float threshold, std::size_t begin, std::size_t end,
-                      SparseVector& selected);
+extern Operation<void(View<const float>, float threshold, std::size_t begin, std::size_t end, SparseVector& selected)>
+    select_threshold_in;
 /// Selects from all of `values`.
-void select_threshold(View<const float> values, float threshold, SparseVector& selected);
+inline void select_threshold(View<const float> values, float threshold, SparseVector& selected) {
+  select_threshold_in(values, threshold, 0, values.size(), selected);
+}
 
 /// Selects the entries of `entries` with |x| >= threshold, in their order. `selected` is another vector, overwritten,
 /// and reserves entries.size() entries.
@@ -43,8 +45,5 @@ extern Operation<void(const SparseVector& entries, View<float> values)> scatter_
 extern Operation<void(View<const std::uint32_t> indices, View<float> values)> scatter_zero;
 /// Copies all entries, between any devices; `target` is overwritten.
 void copy_entries(const SparseVector& source, SparseVector& target);
-
-extern Operation<void(View<const float>, float threshold, std::size_t begin, std::size_t end, SparseVector& selected)>
-    select_threshold_rows;
 
 }  // namespace dragonn::kernels

@@ -20,8 +20,7 @@ constexpr bool activation_backward_reads_input(Activation activation) {
   return activation == Activation::kGelu;
 }
 
-/// Makes a plan for `size` elements, whose input gradient may be the output gradient. @throws DeviceError if there is
-/// no row for the device.
+/// Makes a plan for `size` elements, whose input gradient may be the output gradient.
 extern Operation<std::unique_ptr<Plan>(const Device& device, Activation activation, std::size_t size)>
     make_activation_plan;
 

@@ -168,15 +168,13 @@ class BlockedAttention final : public Plan {
   void compute_weights(const Head& head, const Block& block, const float* input, const Matrix<float>& weights) {
     multiply('N', 'T', {block.rows, block.keys, depth_, scale()}, queries(input, head).rows_from(block.begin),
              keys(input, head), weights);
-    for (std::int64_t row = 0; row < block.rows; ++row)
-      normalize(weights.rows_from(row).data, visible_of(head, block.begin + row), block.keys);
-  }
-
-  static void normalize(float* row, std::int64_t visible, std::int64_t keys) {
-    std::fill(row + visible, row + keys, 0.0f);
-    if (visible == 0) return;
-    if (!detail::softmax_row(row, static_cast<std::size_t>(visible)))
-      std::fill_n(row, visible, std::numeric_limits<float>::quiet_NaN());
+    for (std::int64_t row = 0; row < block.rows; ++row) {
+      const std::int64_t visible = visible_of(head, block.begin + row);
+      float* own = weights.rows_from(row).data;
+      std::fill(own + visible, own + block.keys, 0.0f);
+      if (visible > 0 && !detail::softmax_row(own, static_cast<std::size_t>(visible)))
+        std::fill_n(own, visible, std::numeric_limits<float>::quiet_NaN());
+    }
   }
 
   AttentionSpec spec_;

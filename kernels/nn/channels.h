@@ -22,7 +22,7 @@ struct ChannelCopy {
 };
 
 /// Copies a run of channels of every pixel; the target's other channels keep their values. The arrays must not overlap.
-/// @throws ShapeError if sizes do not fit; DeviceError if there is no row for the device.
+/// @throws ShapeError if sizes do not fit.
 extern Operation<void(const ChannelCopy& shape, TypedView<const float> source, TypedView<float> target)> copy_channels;
 
 /// The shape of a scaling. Images [batch, pixels, channels], factors [batch, channels].
@@ -31,7 +31,7 @@ struct ChannelScale {
 };
 
 /// Scales channels: output = input * factor of its sample and channel. `output` may be `input`.
-/// @throws ShapeError if sizes do not fit; DeviceError if there is no row for the device.
+/// @throws ShapeError if sizes do not fit.
 extern Operation<void(const ChannelScale& shape, TypedView<const float> input, TypedView<const float> factors,
                       TypedView<float> output)>
     scale_channels;

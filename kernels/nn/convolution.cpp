@@ -2,15 +2,181 @@
 #include "kernels/nn/convolution.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "kernels/nn/cpu_convolutions.h"
 #include "kernels/nn/onednn.h"
+#include "kernels/pieces.h"
 
 namespace dragonn::kernels {
 namespace {
 
 using dnnl::memory;
+
+/// The patch matrix of an ungrouped convolution: a row per output pixel with the inputs of its window in the order of
+/// HWIO weights, and zeros for padding. Host memory.
+class Patches {
+ public:
+  explicit Patches(const ConvolutionSpec& spec) : spec_(spec) {}
+
+  std::int64_t rows() const { return spec_.output_pixels(); }
+  std::int64_t columns() const { return spec_.vertical.kernel * spec_.horizontal.kernel * spec_.channels; }
+  /// Gathers the patches. @param input [batch, height, width, channels].  @param patches [rows(), columns()],
+  /// overwritten.
+  void gather(const float* input, float* patches) const {
+    const std::int64_t height = spec_.output_height(), width = spec_.output_width();
+    for_each_piece(static_cast<std::size_t>(spec_.batch), 1, [&](std::size_t, std::size_t begin, std::size_t end) {
+      for (auto image = static_cast<std::int64_t>(begin); image < static_cast<std::int64_t>(end); ++image) {
+        const float* pixels = input + image * spec_.height * spec_.width * spec_.channels;
+        float* patch = patches + image * height * width * columns();
+        for (std::int64_t y = 0; y < height; ++y)
+          for (std::int64_t x = 0; x < width; ++x, patch += columns()) gather_row(pixels, y, x, patch);
+      }
+    });
+  }
+
+ private:
+  void gather_row(const float* image, std::int64_t output_y, std::int64_t output_x, float* patch) const {
+    for (std::int64_t kernel_y = 0; kernel_y < spec_.vertical.kernel; ++kernel_y) {
+      const std::int64_t y = output_y * spec_.vertical.stride - spec_.vertical.padding + kernel_y;
+      for (std::int64_t kernel_x = 0; kernel_x < spec_.horizontal.kernel; ++kernel_x, patch += spec_.channels) {
+        const std::int64_t x = output_x * spec_.horizontal.stride - spec_.horizontal.padding + kernel_x;
+        if (y < 0 || y >= spec_.height || x < 0 || x >= spec_.width)
+          std::fill_n(patch, spec_.channels, 0.0f);
+        else
+          std::copy_n(image + (y * spec_.width + x) * spec_.channels, spec_.channels, patch);
+      }
+    }
+  }
+
+  ConvolutionSpec spec_;
+};
+
+/// The descriptions of the passes, made with user_scratchpad(), with weights in any layout, and activations plain. The
+/// backward ones may be empty.
+struct Descriptions {
+  dnnl::primitive_desc_base forward;
+  dnnl::primitive_desc_base backward_data;
+  dnnl::primitive_desc_base backward_weights;
+  dnnl::memory::desc plain_weights;  ///< as the caller keeps weights and their gradient
+  /// The patches, if backward_weights is a matrix product with the patches of the input instead of the input. Its
+  /// gradient is plain already.
+  std::optional<Patches> patches = std::nullopt;
+};
+
+/// A primitive, and the reorder between the caller's layout of its weights and its own, if they differ. `copy` floats
+/// hold the weights in its layout.
+struct Stage {
+  onednn::Execution execution;
+  onednn::Execution reorder;
+  std::size_t copy = 0;
+
+  std::size_t scratch() const { return std::max(execution.scratch(), reorder.scratch()); }
+  std::size_t total() const { return copy + scratch(); }
+};
+
+/// A convolution by primitives of oneDNN.
+class OneDnnConvolution final : public Plan {
+ public:
+  explicit OneDnnConvolution(const Descriptions& descriptions) : patches_(descriptions.patches) {
+    const memory::desc& plain = descriptions.plain_weights;
+    const memory::desc weights = descriptions.forward.query_md(dnnl::query::weights_md);
+    forward_.execution = {descriptions.forward,
+                          {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD}};
+    reorder(forward_, plain, weights, weights);
+    if (descriptions.backward_weights.get(true) != nullptr) {
+      const memory::desc gradient = descriptions.backward_weights.query_md(dnnl::query::diff_weights_md);
+      backward_weights_.execution = {
+          descriptions.backward_weights,
+          {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, DNNL_ARG_SCRATCHPAD}};
+      if (!patches_) reorder(backward_weights_, gradient, plain, gradient);
+    }
+    if (descriptions.backward_data.get(true) != nullptr) {
+      const memory::desc own = descriptions.backward_data.query_md(dnnl::query::weights_md);
+      backward_data_.execution = {descriptions.backward_data,
+                                  {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, DNNL_ARG_SCRATCHPAD}};
+      reorder(backward_data_, plain, own, own);
+      share_copy_ = backward_data_.reorder && own == weights;
+    }
+  }
+
+  PlanMemory memory() const override {
+    const std::size_t shared = share_copy_ ? forward_.copy : 0;
+    return {shared, forward_.total() - shared,
+            std::max(patch_floats() + backward_weights_.total(),
+                     backward_data_.scratch() + (share_copy_ ? 0 : backward_data_.copy))};
+  }
+
+  void forward(const ForwardPass& pass) override {
+    const float* weights = pass.parameters[0].data();
+    float* scratch = pass.scratch.data();
+    if (forward_.reorder) {
+      float* copy = pass.saved.data();
+      if (!share_copy_) {
+        copy = scratch;
+        scratch += forward_.copy;
+      }
+      forward_.reorder.run({weights, copy, scratch});
+      weights = copy;
+    }
+    forward_.execution.run(
+        {pass.inputs[0].data(), weights, bias_of(pass.parameters).data(), pass.output.data(), scratch});
+  }
+
+  void backward(const BackwardPass& pass) override {
+    DRAGONN_CHECK(backward_weights_.execution, "backward of a plan that was made for evaluation");
+    run_backward_weights(pass);
+    if (backward_data_.execution) run_backward_data(pass);
+  }
+
+ private:
+  /// @param own the primitive's layout, which is one of both.
+  static void reorder(Stage& stage, const memory::desc& from, const memory::desc& to, const memory::desc& own) {
+    if (from == to) return;
+    stage.reorder = onednn::reordering(from, to);
+    stage.copy = onednn::floats(own);
+  }
+
+  std::size_t patch_floats() const {
+    return patches_ ? aligned_floats(static_cast<std::size_t>(patches_->rows() * patches_->columns())) : 0;
+  }
+
+  void run_backward_weights(const BackwardPass& pass) {
+    const float* input = pass.inputs[0].data();
+    float* scratch = pass.scratch.data();
+    if (patches_) {
+      patches_->gather(input, scratch);
+      input = scratch;
+      scratch += patch_floats();
+    }
+    const bool reorder = static_cast<bool>(backward_weights_.reorder);
+    float* gradient = reorder ? scratch : pass.parameter_gradients[0].data();
+    scratch += backward_weights_.copy;
+    backward_weights_.execution.run(
+        {input, pass.output_gradients[0].data(), gradient, bias_of(pass.parameter_gradients).data(), scratch});
+    if (reorder) backward_weights_.reorder.run({gradient, pass.parameter_gradients[0].data(), scratch});
+  }
+
+  void run_backward_data(const BackwardPass& pass) {
+    const float* weights = pass.parameters[0].data();
+    float* scratch = pass.scratch.data();
+    if (share_copy_) {
+      weights = pass.saved.data();
+    } else if (backward_data_.reorder) {
+      scratch += backward_data_.copy;
+      backward_data_.reorder.run({weights, pass.scratch.data(), scratch});
+      weights = pass.scratch.data();
+    }
+    backward_data_.execution.run({pass.output_gradients[0].data(), weights, pass.input_gradients[0].data(), scratch});
+  }
+
+  Stage forward_;
+  Stage backward_data_;
+  Stage backward_weights_;
+  std::optional<Patches> patches_;
+  bool share_copy_ = false;  // forward's copy of the weights serves the data gradient too
+};
 
 /// The descriptions of one convolution's tensors for oneDNN.
 struct Tensors {
@@ -34,10 +200,7 @@ Tensors describe(const ConvolutionSpec& spec) {
   // Activations are held to NHWC: left to itself, oneDNN may choose a blocked layout and reorder around every layer.
   Tensors tensors;
   tensors.input = {{spec.batch, spec.channels, spec.height, spec.width}, float32, tag::nhwc};
-  tensors.output = {
-      {spec.batch, spec.output_channels, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width)},
-      float32,
-      tag::nhwc};
+  tensors.output = {{spec.batch, spec.output_channels, spec.output_height(), spec.output_width()}, float32, tag::nhwc};
   if (spec.bias) tensors.bias = {{spec.output_channels}, float32, tag::x};
   tensors.any_weights = weights(spec, tag::any, tag::any);
   tensors.plain_weights = weights(spec, tag::hwio, tag::hwigo);
@@ -65,7 +228,7 @@ dnnl::convolution_forward::primitive_desc describe_forward(const ConvolutionSpec
   const auto is = [](const auto& description, std::string_view kind) {
     return std::string_view(description.impl_info_str()).starts_with(kind);
   };
-  if (!is(first, "brgconv:") || spec.horizontal.outputs(spec.width) > kShortRow) return first;
+  if (!is(first, "brgconv:") || spec.output_width() > kShortRow) return first;
   convolution_forward::primitive_desc next(operation, onednn::user_scratchpad(), onednn::engine());
   return next.next_impl() && is(next, "jit:avx512") ? next : first;
 }
@@ -86,15 +249,15 @@ dnnl::inner_product_backward_weights::primitive_desc describe_patch_product(cons
   return {{input, hwio_weights, bias, output}, attributes, onednn::engine(), forward};
 }
 
-onednn::WeightedDescriptions describe_primitives(const ConvolutionSpec& spec) {
+Descriptions describe_primitives(const ConvolutionSpec& spec) {
   using namespace dnnl;
   const Tensors t = describe(spec);
   const primitive_attr attributes = onednn::user_scratchpad();
   const convolution_forward::primitive_desc forward = describe_forward(spec, t);
-  onednn::WeightedDescriptions descriptions{forward, {}, {}, t.plain_weights};
+  Descriptions descriptions{forward, {}, {}, t.plain_weights};
   if (!spec.training) return descriptions;
   const auto direct = algorithm::convolution_direct;
-  if (spec.groups == 1 && spec.vertical.outputs(spec.height) * spec.horizontal.outputs(spec.width) <= kFewPixels) {
+  if (spec.groups == 1 && spec.output_height() * spec.output_width() <= kFewPixels) {
     descriptions.patches = Patches(spec);
     descriptions.backward_weights = describe_patch_product(spec, *descriptions.patches);
   } else {
@@ -118,7 +281,7 @@ constexpr std::int64_t kManyRows = 4;
 /// reference, which is some 500 times slower than strips with 8 channels. With strides its kernels for AVX2 reach half
 /// of the rate of its products: with 64 and more channels, strips take 0.5 to 0.8 times as long backward, and about as
 /// long forward.
-bool strips_are_faster(const ConvolutionSpec& spec, const onednn::WeightedDescriptions& descriptions) {
+bool strips_are_faster(const ConvolutionSpec& spec, const Descriptions& descriptions) {
   constexpr std::int64_t kFewestChannelsOfAvx2 = 64;
   if (spec.training && spec.groups == 1 && spec.vertical.stride > 1 && spec.vertical.kernel > 1 &&
       std::min(spec.channels, spec.output_channels) >= kFewestChannelsOfAvx2 && !onednn::uses_avx512())
@@ -134,13 +297,13 @@ bool strips_are_faster(const ConvolutionSpec& spec, const onednn::WeightedDescri
 }
 
 std::unique_ptr<Plan> make_cpu(const Device&, const ConvolutionSpec& spec) {
-  const auto make = [&] {
+  const auto make = [&]() -> std::unique_ptr<Plan> {
     if (winograd_is_faster(spec)) return make_winograd_convolution(spec);
     if (pointwise_is_faster(spec)) return make_pointwise_convolution(spec);
     if (taps_are_faster(spec)) return make_tap_convolution(spec);
-    const onednn::WeightedDescriptions descriptions = describe_primitives(spec);
-    return strips_are_faster(spec, descriptions) ? make_strip_convolution(spec)
-                                                 : onednn::make_weighted_plan(descriptions);
+    const Descriptions descriptions = describe_primitives(spec);
+    if (strips_are_faster(spec, descriptions)) return make_strip_convolution(spec);
+    return std::make_unique<OneDnnConvolution>(descriptions);
   };
   return onednn::translate_errors(fmt::format("convolution {}x{} of [{}, {}, {}, {}] to {} channels in {} groups",
                                               spec.vertical.kernel, spec.horizontal.kernel, spec.batch, spec.height,

@@ -22,6 +22,9 @@ struct ConvolutionSpec {
   bool input_gradient = true;                ///< backward computes the input's gradient
   ElementType type = ElementType::kFloat32;  ///< of input and output; weights and bias are float32
 
+  std::int64_t output_height() const { return vertical.outputs(height); }
+  std::int64_t output_width() const { return horizontal.outputs(width); }
+  std::int64_t output_pixels() const { return batch * output_height() * output_width(); }
   friend bool operator==(const ConvolutionSpec&, const ConvolutionSpec&) = default;
 };
 

@@ -17,8 +17,8 @@ std::unique_ptr<Plan> make_pointwise_convolution(const ConvolutionSpec& spec);
 bool pointwise_is_faster(const ConvolutionSpec& spec);
 
 /// Makes a plan for kernels of many rows and few channels, where oneDNN's blocked kernels are slow. Both scratch
-/// memories hold a copy or two of the weights of a part (kernels/nn/strips.h) and 1 MiB of strips, or one row's if that
-/// is more.
+/// memories hold a copy or two of the weights of a part (strip_convolution.cpp) and 1 MiB of strips, or one row's if
+/// that is more.
 std::unique_ptr<Plan> make_strip_convolution(const ConvolutionSpec& spec);
 
 /// Makes a plan for images of many channels; for narrow ones, in large batches, what padding would add is not computed.

@@ -20,40 +20,23 @@ namespace dragonn::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-struct Add {
-  template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b) const {
-    return hn::Add(a, b);
-  }
-};
-struct AddRelu {
-  template <class D, class V>
-  HWY_INLINE V operator()(D d, V a, V b) const {
-    return hn::Max(hn::Zero(d), hn::Add(a, b));  // in this order x86 keeps a NaN
-  }
-};
-struct ReluBackward {
-  template <class D, class V>
-  HWY_INLINE V operator()(D d, V output, V gradient) const {
-    return hn::IfThenElseZero(hn::Gt(output, hn::Zero(d)), gradient);
-  }
-};
-
 template <class Operation>
-HWY_INLINE void map(const float* a, const float* b, float* result, std::size_t size) {
+HWY_INLINE void map(const float* a, const float* b, float* result, std::size_t size, const Operation& operation) {
   detail::HWY_NAMESPACE::for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
-    hn::StoreU(Operation()(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, result + i);
+    hn::StoreU(operation(d, hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, result + i);
   });
 }
 
 void add_piece(const float* a, const float* b, float* sum, std::size_t size) {
-  map<Add>(a, b, sum, size);
+  map(a, b, sum, size, [](auto, auto x, auto y) HWY_ATTR { return hn::Add(x, y); });
 }
 void add_relu_piece(const float* a, const float* b, float* sum, std::size_t size) {
-  map<AddRelu>(a, b, sum, size);
+  // In this order x86 keeps a NaN.
+  map(a, b, sum, size, [](auto d, auto x, auto y) HWY_ATTR { return hn::Max(hn::Zero(d), hn::Add(x, y)); });
 }
 void relu_backward_piece(const float* output, const float* gradient, float* result, std::size_t size) {
-  map<ReluBackward>(output, gradient, result, size);
+  map(output, gradient, result, size,
+      [](auto d, auto y, auto slope) HWY_ATTR { return hn::IfThenElseZero(hn::Gt(y, hn::Zero(d)), slope); });
 }
 
 }  // namespace HWY_NAMESPACE

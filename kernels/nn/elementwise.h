@@ -32,8 +32,8 @@ extern Operation<void(float value, View<float> target)> fill;
 
 /// Computes output_i = input_i / (1 - rate) if draw i of the stream key[0] is at least `rate`, else 0. Applied to the
 /// output's gradient with the same key it gives the input's: nothing is stored in between. `output` may be `input`.
-/// @param rate in [0, 1).  @param key one, on the device, so that recorded work draws anew.  @throws DeviceError if
-/// there is no row for the device. Source: Srivastava et al., JMLR 15 (2014), in the inverted form.
+/// @param rate in [0, 1).  @param key one, on the device, so that recorded work draws anew. Source: Srivastava et al.,
+/// JMLR 15 (2014), in the inverted form.
 extern Operation<void(TypedView<const float> input, float rate, View<const std::uint64_t> key, TypedView<float> output)>
     dropout;
 

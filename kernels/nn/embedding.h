@@ -12,8 +12,7 @@ namespace dragonn::kernels {
 
 /// Copies rows: output [tokens, width] = rows of table [rows, width]. @param tokens whole numbers in [0, rows), as
 /// float32.
-/// @throws DataError for a token that is none, naming its position; on a GPU the next wait throws it. DeviceError if
-/// there is no row for the device.
+/// @throws DataError for a token that is none, naming its position; on a GPU the next wait throws it.
 extern Operation<void(View<const float> tokens, View<const float> table, std::size_t width, TypedView<float> output)>
     embed;
 
@@ -24,7 +23,7 @@ extern Operation<void(View<const float> tokens, TypedView<const float> output_gr
     embed_backward;
 
 /// Computes output [batch, steps, width] = input + the first `steps` rows of table [rows, width]. `output` may be
-/// `input`. @throws ShapeError if the sizes do not fit; DeviceError if there is no row for the device.
+/// `input`. @throws ShapeError if the sizes do not fit.
 extern Operation<void(TypedView<const float> input, View<const float> table, std::size_t steps, std::size_t width,
                       TypedView<float> output)>
     add_positions;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "kernels/nn/layer_norm.h"
-
+#include "kernels/nn/normalization.h"
 #include "kernels/nn/onednn.h"
 
 namespace dragonn::kernels {

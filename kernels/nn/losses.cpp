@@ -18,6 +18,23 @@ struct RowLoss {
   bool correct = false;
 };
 
+/// Sums the losses of rows: `row_loss(row)` is called for each, on threads.
+template <class Body>
+LossSums sum_rows(std::size_t rows, std::size_t classes, const Body& row_loss) {
+  std::array<LossSums, kMaxPieces> parts{};
+  const std::size_t pieces = detail::for_each_row(rows, classes, [&](std::size_t piece, std::size_t row) {
+    const RowLoss own = row_loss(row);
+    parts[piece].loss_sum += own.loss;
+    parts[piece].correct += own.correct ? 1 : 0;
+  });
+  LossSums sums;
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    sums.loss_sum += parts[piece].loss_sum;
+    sums.correct += parts[piece].correct;
+  }
+  return sums;
+}
+
 /// Returns the loss of one row, and computes its gradient if there is room for one.
 RowLoss row_loss(std::span<const float> logits, std::size_t label, double smoothing, std::span<float> gradient,
                  double rows) {
@@ -53,32 +70,24 @@ std::size_t count_labels(std::span<const std::int32_t> labels, std::size_t class
   return count;
 }
 
-CrossEntropy on_cpu(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                    double smoothing, TypedView<float> gradient) {
+LossSums on_cpu(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes, double smoothing,
+                TypedView<float> gradient) {
   const std::span<const std::int32_t> all_labels = labels.host();
   const std::span<const float> all_logits = logits.host();
   const std::span<float> all_gradients = gradient.empty() ? std::span<float>() : gradient.host();
   const std::size_t count = count_labels(all_labels, classes);
-  std::array<CrossEntropy, kMaxPieces> parts{};
-  const std::size_t pieces = detail::for_each_row(all_labels.size(), classes, [&](std::size_t piece, std::size_t row) {
+  LossSums sums = sum_rows(all_labels.size(), classes, [&](std::size_t row) -> RowLoss {
     const auto row_gradient =
         all_gradients.empty() ? std::span<float>() : all_gradients.subspan(row * classes, classes);
     if (all_labels[row] == kIgnoredLabel) {
       std::ranges::fill(row_gradient, 0.0f);
-      return;
+      return {};
     }
-    const RowLoss own = row_loss(all_logits.subspan(row * classes, classes), static_cast<std::size_t>(all_labels[row]),
-                                 smoothing, row_gradient, static_cast<double>(count));
-    parts[piece].loss_sum += own.loss;
-    parts[piece].correct += own.correct ? 1 : 0;
+    return row_loss(all_logits.subspan(row * classes, classes), static_cast<std::size_t>(all_labels[row]), smoothing,
+                    row_gradient, static_cast<double>(count));
   });
-  CrossEntropy result;
-  result.count = count;
-  for (std::size_t piece = 0; piece < pieces; ++piece) {
-    result.loss_sum += parts[piece].loss_sum;
-    result.correct += parts[piece].correct;
-  }
-  return result;
+  sums.count = count;
+  return sums;
 }
 
 }  // namespace
@@ -88,8 +97,8 @@ void detail::refuse_label(std::int32_t label, std::size_t row, std::size_t class
 }
 
 constinit decltype(softmax_cross_entropy_rows) softmax_cross_entropy_rows("softmax_cross_entropy", on_cpu);
-CrossEntropy softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                                   double smoothing, TypedView<float> gradient) {
+LossSums softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                               double smoothing, TypedView<float> gradient) {
   if (logits.size() != labels.size() * classes || (!gradient.empty() && gradient.size() != logits.size()))
     throw ShapeError(fmt::format("cross-entropy of {} logits, {} labels, {} classes and a gradient of {}",
                                  logits.size(), labels.size(), classes, gradient.size()));
@@ -109,13 +118,11 @@ void check_labels(std::span<const std::int32_t> labels, std::size_t sample, std:
   }
 }
 
-MultiLabelResult on_cpu(TypedView<const float> logits, const Targets& targets, std::size_t classes,
-                        TypedView<float> gradient) {
+LossSums on_cpu(TypedView<const float> logits, const Targets& targets, std::size_t classes, TypedView<float> gradient) {
   const std::size_t batch = targets.offsets.size() - 1;
   const float share = 1.0f / static_cast<float>(batch);
   const std::span<const float> all_logits = logits.host();
-  std::array<MultiLabelResult, kMaxPieces> parts{};
-  const std::size_t pieces = detail::for_each_row(batch, classes, [&](std::size_t piece, std::size_t sample) {
+  LossSums sums = sum_rows(batch, classes, [&](std::size_t sample) -> RowLoss {
     const auto labels = labels_of(targets, sample);
     const float* row = all_logits.data() + sample * classes;
     float* slope = gradient.empty() ? nullptr : gradient.data() + sample * classes;
@@ -127,18 +134,13 @@ MultiLabelResult on_cpu(TypedView<const float> logits, const Targets& targets, s
       correct = correct || detail::is_first_largest(row, static_cast<std::size_t>(label), largest);
     }
     const double loss = detail::logistic_row(row, classes, share, slope) - own;
-    parts[piece].loss_sum += loss;
-    parts[piece].correct += correct ? 1 : 0;
-    if (slope == nullptr) return;
+    if (slope == nullptr) return {loss, correct};
     for (const std::int32_t label : labels) slope[label] -= share;
     if (!std::isfinite(loss)) std::fill_n(slope, classes, std::numeric_limits<float>::quiet_NaN());
+    return {loss, correct};
   });
-  MultiLabelResult result;
-  for (std::size_t piece = 0; piece < pieces; ++piece) {
-    result.loss_sum += parts[piece].loss_sum;
-    result.correct += parts[piece].correct;
-  }
-  return result;
+  sums.count = batch;
+  return sums;
 }
 
 }  // namespace

@@ -13,10 +13,11 @@
 
 namespace dragonn::kernels {
 
-struct CrossEntropy {
-  double loss_sum = 0;      ///< over the rows, accumulated in float64
-  std::size_t correct = 0;  ///< rows whose largest logit (the first of equal ones) is the label's
-  std::size_t count = 0;    ///< rows that are not ignored
+/// The sums over the samples of a batch, or over its labelled time steps if every step has a target.
+struct LossSums {
+  double loss_sum = 0;      ///< in float64
+  std::size_t correct = 0;  ///< those whose largest logit (the first of equal ones) is a label's; 0 for CTC
+  std::size_t count = 0;    ///< samples, or steps that are not ignored
 };
 
 /// Computes the loss. Row i has -sum_c q_c log softmax(logits_i)_c with q = (1 - smoothing) at the label + smoothing /
@@ -25,32 +26,28 @@ struct CrossEntropy {
 /// @param logits [rows, classes].  @param labels [rows] in [0, classes), or kIgnoredLabel.
 /// @param gradient [rows, classes], of the mean over the rows that count: (softmax - q) / count. Empty if not wanted;
 /// may be `logits`.
-/// @throws DataError for a label out of range, naming the row; DeviceError if there is no row for the device.
-CrossEntropy softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                                   double smoothing, TypedView<float> gradient);
+/// @throws DataError for a label out of range, naming the row.
+LossSums softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                               double smoothing, TypedView<float> gradient);
 
-extern Operation<CrossEntropy(TypedView<const float>, View<const std::int32_t>, std::size_t, double, TypedView<float>)>
+extern Operation<LossSums(TypedView<const float>, View<const std::int32_t>, std::size_t, double, TypedView<float>)>
     softmax_cross_entropy_rows;
 
 namespace detail {
 /// Refuses a label that is no class. @throws DataError that names it.
 [[noreturn]] void refuse_label(std::int32_t label, std::size_t row, std::size_t classes);
+/// Returns the number of labels in the longest sequence.
+std::size_t longest_sequence(const Targets& targets);
 }  // namespace detail
-
-struct MultiLabelResult {
-  double loss_sum = 0;      ///< over samples and classes
-  std::size_t correct = 0;  ///< samples whose largest logit (the first of equal ones) is of one of their classes
-};
 
 /// Returns the loss of a batch. A sample's is the sum over its classes of log(1 + exp(-x)) and over all others of log(1
 /// + exp(x)).
 /// @param logits [batch, classes].  @param targets a list per sample of ascending classes, in host memory; a list may
 /// be empty.
 /// @param gradient [batch, classes], of the mean over the batch; empty if not wanted, may be `logits`.
-/// @throws DataError for a label out of range or order, naming the sample; DeviceError if there is no row for the
-/// device.
-extern Operation<MultiLabelResult(TypedView<const float> logits, const Targets& targets, std::size_t classes,
-                                  TypedView<float> gradient)>
+/// @throws DataError for a label out of range or order, naming the sample.
+extern Operation<LossSums(TypedView<const float> logits, const Targets& targets, std::size_t classes,
+                          TypedView<float> gradient)>
     multi_label;
 
 /// The class of a step without a label.
@@ -74,13 +71,8 @@ std::size_t ctc_scratch(const Device& device, std::size_t steps, const Targets& 
 /// Returns the sum over the batch of -log p(labels | logits), by the forward-backward recursion over the labels with
 /// blanks between them, in log space and double. O(steps * labels) per sample.
 /// @throws DataError naming the sample for a label out of range, or for more labels (and blanks between equal
-/// neighbours) than steps: no alignment exists. DeviceError if there is no row for the device.
+/// neighbours) than steps: no alignment exists.
 /// Source: Graves et al., ICML 2006, equations 6 to 16.
 extern Operation<double(const CtcArguments& arguments)> ctc;
-
-namespace detail {
-/// Returns the number of labels in the longest sequence.
-std::size_t longest_sequence(const Targets& targets);
-}  // namespace detail
 
 }  // namespace dragonn::kernels

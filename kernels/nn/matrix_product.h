@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Matrix products: of whole matrices on the CPU, for .cpp files of this folder only; and PackedProduct, which runs
-/// many times with the same weights.
+/// Matrix products: linear maps; PackedProduct, which runs many times with the same weights; and products of whole
+/// matrices on the CPU, for .cpp files of this folder only.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,19 @@ void fill_rows(const float* row, std::int64_t rows, std::int64_t columns, float*
 }  // namespace dragonn::kernels::detail
 
 namespace dragonn::kernels {
+
+/// The shape of a linear map, output = input * weights^T + bias. Input [batch, inputs], weights [outputs, inputs], bias
+/// [outputs], output [batch, outputs].
+struct LinearSpec {
+  std::int64_t batch = 1, inputs = 1, outputs = 1;
+  bool bias = true;
+  bool training = true;                      ///< backward will be called
+  bool input_gradient = true;                ///< backward computes the input's gradient
+  ElementType type = ElementType::kFloat32;  ///< of input and output; weights and bias are float32
+};
+
+/// Makes a plan.
+extern PlanFactory<LinearSpec> make_linear_plan;
 
 /// The shape of output [rows, outputs] = input [rows, inner] * weights. All float32.
 struct PackedProductSpec {

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,7 +12,6 @@
 
 #include "core/error.h"
 #include "kernels/nn/plan.h"
-#include "kernels/nn/strips.h"
 
 namespace dragonn::kernels::onednn {
 
@@ -69,19 +67,5 @@ template <class Made, class... Arguments>
 std::unique_ptr<Made> make_plan(std::string_view what, const Arguments&... arguments) {
   return translate_errors(what, [&] { return std::make_unique<Made>(arguments...); });
 }
-
-/// The descriptions of the passes, made with user_scratchpad(), with weights in any layout, and activations plain. The
-/// backward ones may be empty.
-struct WeightedDescriptions {
-  dnnl::primitive_desc_base forward;
-  dnnl::primitive_desc_base backward_data;
-  dnnl::primitive_desc_base backward_weights;
-  dnnl::memory::desc plain_weights;  ///< as the caller keeps weights and their gradient
-  /// The patches, if backward_weights is a matrix product with the patches of the input instead of the input. Its
-  /// gradient is plain already.
-  std::optional<Patches> patches = std::nullopt;
-};
-
-std::unique_ptr<Plan> make_weighted_plan(const WeightedDescriptions& descriptions);
 
 }  // namespace dragonn::kernels::onednn

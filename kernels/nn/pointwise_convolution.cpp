@@ -22,7 +22,7 @@ bool is_pointwise(const ConvolutionSpec& spec) {
 class PointwiseConvolution final : public Plan {
  public:
   explicit PointwiseConvolution(const ConvolutionSpec& spec)
-      : spec_(spec), height_(spec.vertical.outputs(spec.height)), width_(spec.horizontal.outputs(spec.width)) {
+      : spec_(spec), height_(spec.output_height()), width_(spec.output_width()) {
     DRAGONN_CHECK(is_pointwise(spec), "a product of pixels for a kernel of {} x {}", spec.vertical.kernel,
                   spec.horizontal.kernel);
     if (height_ != spec.height || width_ != spec.width)
@@ -98,7 +98,7 @@ bool pointwise_is_faster(const ConvolutionSpec& spec) {
   // kernel is slower where strides leave pixels out.
   constexpr std::int64_t kFewestRows = 64, kFewRows = 1024, kFewRowsOfStrides = 2048, kFewestChannels = 128;
   if (!is_pointwise(spec) || std::min(spec.channels, spec.output_channels) < kFewestChannels) return false;
-  const std::int64_t rows = spec.batch * spec.vertical.outputs(spec.height) * spec.horizontal.outputs(spec.width);
+  const std::int64_t rows = spec.output_pixels();
   const bool strides = spec.vertical.stride > 1 || spec.horizontal.stride > 1;
   return rows >= kFewestRows && rows <= (strides ? kFewRowsOfStrides : kFewRows);
 }

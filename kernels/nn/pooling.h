@@ -36,7 +36,7 @@ struct PaddedShortcutSpec {
   std::size_t stride = 1;
 };
 
-/// Computes the output. @throws DeviceError if there is no row for the device.
+/// Computes the output.
 extern Operation<void(const PaddedShortcutSpec& spec, TypedView<const float> input, TypedView<float> output)>
     padded_shortcut_forward;
 /// Computes the gradient. Overwrites `input_gradient`.

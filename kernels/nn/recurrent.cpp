@@ -5,8 +5,6 @@
 #include <array>
 
 #include "kernels/nn/elementwise.h"
-#include "kernels/nn/linear.h"
-#include "kernels/nn/loss_rows.h"
 #include "kernels/nn/matrix_product.h"
 #include "kernels/nn/recurrent_steps.h"
 
@@ -179,15 +177,11 @@ class SteppedRecurrent final : public RecurrentPlan {
                         saved.kept.data() + t * row()});
   }
 
-  /// The gradients that flow from step to step in backward, [batch, hidden] each.
-  struct Flow {
-    View<float> through_product, direct, cell;
-  };
-
   void run_steps_back(const RecurrentBackward& arguments, const Saved<const float>& saved, View<float> gate_gradients,
                       View<float> recurrent_gradients, Cutter<float> scratch) {
-    const Flow flow{scratch.take(row()), scratch.take(row()), scratch.take(row())};
-    for (const View<float>& part : {flow.through_product, flow.direct, flow.cell}) fill(0, part);
+    // The gradients that flow from step to step, [batch, hidden] each.
+    const View<float> through_product = scratch.take(row()), direct = scratch.take(row()), cell = scratch.take(row());
+    for (const View<float>& part : {through_product, direct, cell}) fill(0, part);
     const View<float> packed = scratch.take(step_back_->packed_floats());
     const View<const float> weights = step_back_->pack(arguments.weights.recurrent, packed, scratch.rest());
     const std::int32_t* lengths = functions_.place(device_, arguments.lengths);
@@ -201,13 +195,13 @@ class SteppedRecurrent final : public RecurrentPlan {
                            saved.hidden.data() + from,
                            lstm() ? saved.cells.data() + from : nullptr,
                            arguments.output_gradient.data() + t * row(),
-                           flow.through_product.data(),
-                           flow.direct.data(),
-                           flow.cell.data(),
+                           through_product.data(),
+                           direct.data(),
+                           cell.data(),
                            gate_gradients.data() + gates,
                            recurrent_gradients.data() + gates});
       if (i == 0) break;  // nothing wants the gradient of the state that the pass started from
-      step_back_->run(recurrent_gradients.subview(t * batch_ * gates_, batch_ * gates_), weights, flow.through_product,
+      step_back_->run(recurrent_gradients.subview(t * batch_ * gates_, batch_ * gates_), weights, through_product,
                       scratch.rest());
     }
   }
@@ -223,67 +217,11 @@ class SteppedRecurrent final : public RecurrentPlan {
   std::unique_ptr<PackedProduct> step_back_;  // gradient of the gates to that of the hidden state
 };
 
-const std::int32_t* place_cpu(const Device&, std::span<const std::int32_t> lengths) {
-  return lengths.empty() ? nullptr : lengths.data();
-}
-
-bool is_valid(const detail::StepRows& rows, std::size_t sample) {
-  return rows.lengths == nullptr || static_cast<std::int64_t>(rows.step) < rows.lengths[sample];
-}
-
-void forward_cpu(const Device&, Cell cell, const detail::StepForward& step) {
-  const std::size_t hidden = step.rows.hidden, gates = static_cast<std::size_t>(gates_of(cell)) * hidden;
-  const bool lstm = cell == Cell::kLstm;
-  detail::for_each_row(step.rows.batch, gates, [&](std::size_t, std::size_t sample) {
-    const std::size_t at = sample * hidden;
-    if (!is_valid(step.rows, sample)) {
-      std::copy_n(step.previous + at, hidden, step.hidden + at);
-      if (lstm) std::copy_n(step.cell + at, hidden, step.next_cell + at);
-      return;
-    }
-    detail::StepForward row = step;
-    row.gates += sample * gates;
-    row.recurrent += sample * gates;
-    for (const float** state : {&row.previous, &row.cell})
-      if (*state != nullptr) *state += at;
-    for (float** state : {&row.hidden, &row.next_cell, &row.kept})
-      if (*state != nullptr) *state += at;
-    lstm ? detail::lstm_forward(row) : detail::gru_forward(row);
-  });
-}
-
-void backward_cpu(const Device&, Cell cell, const detail::StepBackward& step) {
-  const std::size_t hidden = step.rows.hidden, gates = static_cast<std::size_t>(gates_of(cell)) * hidden;
-  const bool lstm = cell == Cell::kLstm;
-  detail::for_each_row(step.rows.batch, gates, [&](std::size_t, std::size_t sample) {
-    const std::size_t at = sample * hidden, gate = sample * gates;
-    if (!is_valid(step.rows, sample)) {
-      std::fill_n(step.gate_gradients + gate, gates, 0.0f);
-      std::fill_n(step.recurrent_gradients + gate, gates, 0.0f);
-      for (std::size_t unit = at; unit < at + hidden; ++unit) step.direct[unit] += step.through_product[unit];
-      return;
-    }
-    detail::StepBackward row = step;
-    for (float** gradient : {&row.gate_gradients, &row.recurrent_gradients}) *gradient += gate;
-    row.gates += gate;
-    for (const float** state : {&row.kept, &row.previous, &row.cell, &row.output_gradient, &row.through_product})
-      if (*state != nullptr) *state += at;
-    for (float** state : {&row.direct, &row.cell_gradient}) *state += at;
-    lstm ? detail::lstm_backward(row) : detail::gru_backward(row);
-  });
-}
-
-std::unique_ptr<RecurrentPlan> make_cpu(const Device& device, const RecurrentSpec& spec) {
-  return detail::make_stepped_recurrent(device, spec, {place_cpu, forward_cpu, backward_cpu});
-}
-
 }  // namespace
 
 std::unique_ptr<RecurrentPlan> detail::make_stepped_recurrent(const Device& device, const RecurrentSpec& spec,
                                                               const StepFunctions& functions) {
   return std::make_unique<SteppedRecurrent>(device, spec, functions);
 }
-
-constinit decltype(make_recurrent_plan) make_recurrent_plan("recurrent", make_cpu);
 
 }  // namespace dragonn::kernels

@@ -3,9 +3,12 @@
 #define HWY_TARGET_INCLUDE "kernels/nn/recurrent_cells.cpp"  // this file is compiled once per instruction set
 #include <hwy/foreach_target.h>
 // foreach_target.h must come first.
+#include <algorithm>
+
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include "kernels/nn/loss_rows.h"
 #include "kernels/nn/recurrent_steps.h"
 #include "kernels/partial_sums-inl.h"
 
@@ -29,7 +32,11 @@ HWY_INLINE V tanh_slope(D d, V y) {
   return hn::Sub(hn::Set(d, 1.0f), hn::Mul(y, y));
 }
 
-void lstm_forward_row(const StepForward& row) {
+// The elementwise work of one sample, whose row the pointers are at.
+
+/// Computes an LSTM cell with gates i, f, g, o: c' = f c + i g, h' = o tanh(c').
+/// Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000; layout as PyTorch's.
+void lstm_forward(const StepForward& row) {
   const std::size_t size = row.rows.hidden;
   for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto sum = [&](std::size_t gate) HWY_ATTR {
@@ -51,7 +58,7 @@ void lstm_forward_row(const StepForward& row) {
   });
 }
 
-void lstm_backward_row(const StepBackward& row) {
+void lstm_backward(const StepBackward& row) {
   const std::size_t size = row.rows.hidden;
   for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto gate = [&](std::size_t which) HWY_ATTR { return hn::LoadU(d, row.gates + which * size + i); };
@@ -71,7 +78,9 @@ void lstm_backward_row(const StepBackward& row) {
   });
 }
 
-void gru_forward_row(const StepForward& row) {
+/// Computes a GRU cell with gates r, z, n: n = tanh(x_n + r h_n), h' = (1 - z) n + z h. Source: arXiv:1406.1078, in the
+/// form of cuDNN and PyTorch, where r multiplies after the product.
+void gru_forward(const StepForward& row) {
   const std::size_t size = row.rows.hidden;
   for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto input = [&](std::size_t gate) HWY_ATTR { return hn::LoadU(d, row.gates + gate * size + i); };
@@ -91,7 +100,7 @@ void gru_forward_row(const StepForward& row) {
   });
 }
 
-void gru_backward_row(const StepBackward& row) {
+void gru_backward(const StepBackward& row) {
   const std::size_t size = row.rows.hidden;
   for_each_element(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto gate = [&](std::size_t which) HWY_ATTR { return hn::LoadU(d, row.gates + which * size + i); };
@@ -117,25 +126,73 @@ void gru_backward_row(const StepBackward& row) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace dragonn::kernels::detail {
+namespace dragonn::kernels {
+namespace detail {
+namespace {
 
-HWY_EXPORT(lstm_forward_row);
-HWY_EXPORT(lstm_backward_row);
-HWY_EXPORT(gru_forward_row);
-HWY_EXPORT(gru_backward_row);
+HWY_EXPORT(lstm_forward);
+HWY_EXPORT(lstm_backward);
+HWY_EXPORT(gru_forward);
+HWY_EXPORT(gru_backward);
 
-void lstm_forward(const StepForward& row) {
-  HWY_DYNAMIC_DISPATCH(lstm_forward_row)(row);
-}
-void lstm_backward(const StepBackward& row) {
-  HWY_DYNAMIC_DISPATCH(lstm_backward_row)(row);
-}
-void gru_forward(const StepForward& row) {
-  HWY_DYNAMIC_DISPATCH(gru_forward_row)(row);
-}
-void gru_backward(const StepBackward& row) {
-  HWY_DYNAMIC_DISPATCH(gru_backward_row)(row);
+const std::int32_t* place_cpu(const Device&, std::span<const std::int32_t> lengths) {
+  return lengths.empty() ? nullptr : lengths.data();
 }
 
-}  // namespace dragonn::kernels::detail
+bool is_valid(const StepRows& rows, std::size_t sample) {
+  return rows.lengths == nullptr || static_cast<std::int64_t>(rows.step) < rows.lengths[sample];
+}
+
+void forward_cpu(const Device&, Cell cell, const StepForward& step) {
+  const std::size_t hidden = step.rows.hidden, gates = static_cast<std::size_t>(gates_of(cell)) * hidden;
+  const bool lstm = cell == Cell::kLstm;
+  for_each_row(step.rows.batch, gates, [&](std::size_t, std::size_t sample) {
+    const std::size_t at = sample * hidden;
+    if (!is_valid(step.rows, sample)) {
+      std::copy_n(step.previous + at, hidden, step.hidden + at);
+      if (lstm) std::copy_n(step.cell + at, hidden, step.next_cell + at);
+      return;
+    }
+    StepForward row = step;
+    row.gates += sample * gates;
+    row.recurrent += sample * gates;
+    for (const float** state : {&row.previous, &row.cell})
+      if (*state != nullptr) *state += at;
+    for (float** state : {&row.hidden, &row.next_cell, &row.kept})
+      if (*state != nullptr) *state += at;
+    lstm ? HWY_DYNAMIC_DISPATCH(lstm_forward)(row) : HWY_DYNAMIC_DISPATCH(gru_forward)(row);
+  });
+}
+
+void backward_cpu(const Device&, Cell cell, const StepBackward& step) {
+  const std::size_t hidden = step.rows.hidden, gates = static_cast<std::size_t>(gates_of(cell)) * hidden;
+  const bool lstm = cell == Cell::kLstm;
+  for_each_row(step.rows.batch, gates, [&](std::size_t, std::size_t sample) {
+    const std::size_t at = sample * hidden, gate = sample * gates;
+    if (!is_valid(step.rows, sample)) {
+      std::fill_n(step.gate_gradients + gate, gates, 0.0f);
+      std::fill_n(step.recurrent_gradients + gate, gates, 0.0f);
+      for (std::size_t unit = at; unit < at + hidden; ++unit) step.direct[unit] += step.through_product[unit];
+      return;
+    }
+    StepBackward row = step;
+    for (float** gradient : {&row.gate_gradients, &row.recurrent_gradients}) *gradient += gate;
+    row.gates += gate;
+    for (const float** state : {&row.kept, &row.previous, &row.cell, &row.output_gradient, &row.through_product})
+      if (*state != nullptr) *state += at;
+    for (float** state : {&row.direct, &row.cell_gradient}) *state += at;
+    lstm ? HWY_DYNAMIC_DISPATCH(lstm_backward)(row) : HWY_DYNAMIC_DISPATCH(gru_backward)(row);
+  });
+}
+
+std::unique_ptr<RecurrentPlan> make_cpu(const Device& device, const RecurrentSpec& spec) {
+  return make_stepped_recurrent(device, spec, {place_cpu, forward_cpu, backward_cpu});
+}
+
+}  // namespace
+}  // namespace detail
+
+constinit decltype(make_recurrent_plan) make_recurrent_plan("recurrent", detail::make_cpu);
+
+}  // namespace dragonn::kernels
 #endif

@@ -67,15 +67,4 @@ inline std::size_t saved_before_hidden(const RecurrentSpec& spec) {
 std::unique_ptr<RecurrentPlan> make_stepped_recurrent(const Device& device, const RecurrentSpec& spec,
                                                       const StepFunctions& functions);
 
-// The elementwise work of one sample on the CPU, whose row the pointers are at.
-
-/// Computes an LSTM cell with gates i, f, g, o: c' = f c + i g, h' = o tanh(c').
-/// Source: Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000; layout as PyTorch's.
-void lstm_forward(const StepForward& row);
-void lstm_backward(const StepBackward& row);
-/// Computes a GRU cell with gates r, z, n: n = tanh(x_n + r h_n), h' = (1 - z) n + z h. Source: arXiv:1406.1078, in the
-/// form of cuDNN and PyTorch, where r multiplies after the product.
-void gru_forward(const StepForward& row);
-void gru_backward(const StepBackward& row);
-
 }  // namespace dragonn::kernels::detail

@@ -22,7 +22,7 @@ struct SequenceRows {
 
 /// Copies to time-major order. Steps behind a sample's length become zeros. @param lengths [batch]; empty: all steps
 /// are valid. Either side may be of either type of element.
-/// @throws ShapeError if sizes do not fit; DeviceError if there is no row for the device.
+/// @throws ShapeError if sizes do not fit.
 extern Operation<void(const SequenceRows& rows, TypedView<const float> batch_major,
                       std::span<const std::int32_t> lengths, TypedView<float> time_major)>
     to_time_major;
@@ -37,7 +37,7 @@ extern Operation<void(const SequenceRows& rows, TypedView<const float> input, st
     mask_steps;
 
 /// Transposes: output [batch, columns, rows] = input [batch, rows, columns]. The arrays must not overlap.
-/// @throws ShapeError if the sizes do not fit; DeviceError if there is no row for the device.
+/// @throws ShapeError if the sizes do not fit.
 extern Operation<void(TypedView<const float> input, std::size_t rows, std::size_t columns, TypedView<float> output)>
     swap_axes;
 
@@ -48,7 +48,6 @@ struct LookaheadSpec {
 };
 
 /// Computes the output. @param input [batch, steps, features].  @param weights [context + 1, features].
-/// @throws DeviceError if there is no row for the device.
 extern Operation<void(const LookaheadSpec& spec, TypedView<const float> input, View<const float> weights,
                       TypedView<float> output)>
     lookahead_forward;

@@ -42,7 +42,7 @@ struct Pitch {
 
   explicit Pitch(const ConvolutionSpec& spec) {
     constexpr std::int64_t kNarrow = 12;
-    const std::int64_t outputs = spec.horizontal.outputs(spec.width), left = spec.horizontal.padding;
+    const std::int64_t outputs = spec.output_width(), left = spec.horizontal.padding;
     const std::int64_t reach = spec.horizontal.kernel - 1 - left;  // of the last tap
     const std::int64_t right = outputs + reach - spec.width;       // padding
     pixels = std::max(spec.width, outputs);
@@ -57,7 +57,7 @@ struct Pitch {
 std::vector<Run> find_runs(const ConvolutionSpec& spec) {
   std::vector<Run> runs;
   const Pitch pitch(spec);
-  const std::int64_t height = spec.vertical.outputs(spec.height), width = spec.horizontal.outputs(spec.width);
+  const std::int64_t height = spec.output_height(), width = spec.output_width();
   for (std::int64_t tap = 0; tap < spec.vertical.kernel * spec.horizontal.kernel; ++tap) {
     const std::int64_t down = tap / spec.horizontal.kernel - spec.vertical.padding;
     const std::int64_t right = tap % spec.horizontal.kernel - spec.horizontal.padding;
@@ -148,9 +148,7 @@ class TapConvolution final : public Plan {
         pitch_(spec),
         runs_(find_runs(spec)),
         inputs_({spec.batch, spec.height, spec.width, spec.channels}, pitch_, pitch_.margin),
-        outputs_(
-            {spec.batch, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width), spec.output_channels},
-            pitch_, 0) {}
+        outputs_({spec.batch, spec.output_height(), spec.output_width(), spec.output_channels}, pitch_, 0) {}
 
   PlanMemory memory() const override {
     const std::size_t both = inputs_.floats() + outputs_.floats();
@@ -284,7 +282,7 @@ bool taps_are_faster(const ConvolutionSpec& spec) {
   // oneDNN's layout and back costs as much.
   constexpr std::int64_t kFewPixels = 512;
   constexpr double kMaxInside = 0.75, kMaxInsideOfFew = 0.9;
-  const std::int64_t pixels = spec.vertical.outputs(spec.height) * spec.horizontal.outputs(spec.width);
+  const std::int64_t pixels = spec.output_height() * spec.output_width();
   const double share = share_inside(spec.vertical, spec.height) * share_inside(spec.horizontal, spec.width);
   return channels >= kFewestChannels && share < (spec.batch * pixels <= kFewPixels ? kMaxInsideOfFew : kMaxInside);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// GoogLeNet for small images, with batch norm; two 3x3 convolutions in place of each 5x5.
-#include "layers/models/convolution_blocks.h"
-#include "layers/models/model_shapes.h"
+#include "layers/models/blocks.h"
 
 namespace dragonn::layers {
 namespace {
@@ -26,15 +25,15 @@ NodeId add_module(const FilterBuilder& filters, NodeId input, const Module& modu
   const NodeId three = filters.add_branch(name + ".branch2", input, {{module.reduction3}, {module.branch3, 3, 3}});
   const NodeId five = filters.add_branch(name + ".branch3", input,
                                          {{module.reduction5}, {module.branch5, 3, 3}, {module.branch5, 3, 3}});
-  const NodeId pool = filters.add_layer(name + ".branch4.pool", max_pooling({3, 1, 1}), {input});
+  const NodeId pool = filters.graph.add(name + ".branch4.pool", max_pooling({3, 1, 1}), {input});
   const NodeId pooled = filters.add_branch(name + ".branch4", pool, {{module.pooled}});
-  return filters.add_layer(name, concatenate(), {single, three, five, pooled});
+  return filters.graph.add(name, concatenate(), {single, three, five, pooled});
 }
 
 std::unique_ptr<LayerGraph> make_googlenet(const Settings& settings, const ModelContext& context) {
   require_image("googlenet", context, 2);
   auto graph = std::make_unique<LayerGraph>(context.sample_shape);
-  const FilterBuilder filters(*graph, {.width = settings.number("width"), .bias = true});
+  const FilterBuilder filters{.graph = *graph, .width = settings.number("width"), .bias = true};
   NodeId last = filters.add("stem", LayerGraph::input(), {192, 3, 3});
   for (const Module& module : kModules) {
     if (module.pools_before) last = graph->add(std::string(module.name) + ".pool", max_pooling({3, 2, 1}), {last});

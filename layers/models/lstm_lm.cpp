@@ -2,17 +2,10 @@
 /// Language model: embedding, LSTM layers, a linear layer to the vocabulary.
 #include <fmt/format.h>
 
-#include "layers/graph.h"
-#include "layers/layers.h"
-#include "layers/models/model_shapes.h"
+#include "layers/models/blocks.h"
 
 namespace dragonn::layers {
 namespace {
-
-/// Adds dropout, or nothing if the rate is 0.
-NodeId add_dropout(LayerGraph& graph, const std::string& name, double rate, NodeId input) {
-  return rate > 0 ? graph.add(name, dropout(rate), {input}) : input;
-}
 
 std::unique_ptr<LayerGraph> make_lstm_lm(const Settings& settings, const ModelContext& context) {
   require_sequence("lstm_lm", context, 1);
@@ -29,34 +22,34 @@ std::unique_ptr<LayerGraph> make_lstm_lm(const Settings& settings, const ModelCo
   NodeId last = add_dropout(*graph, "embedding.dropout", rate, tokens);
   for (std::int64_t layer = 0; layer < settings.integer("layers"); ++layer) {
     const std::string name = fmt::format("layer{}", layer);
-    RecurrentSettings lstm{.hidden = hidden, .carries_state = true};
-    lstm.initial_bound = bound;
-    lstm.cell = settings.text("cell") == "gru" ? kernels::Cell::kGru : kernels::Cell::kLstm;
-    last = graph->add(name, recurrent(lstm), {last});
+    last = graph->add(name,
+                      recurrent({.cell = settings.text("cell") == "gru" ? kernels::Cell::kGru : kernels::Cell::kLstm,
+                                 .hidden = hidden,
+                                 .carries_state = true,
+                                 .initial_bound = bound}),
+                      {last});
     last = add_dropout(*graph, name + ".dropout", rate, last);
   }
-  LinearSettings output{.outputs = context.classes};
-  output.initial_bound = bound;
-  graph->add("output", linear(output), {last}, tied ? std::optional(tokens) : std::nullopt);
+  graph->add("output", linear({.outputs = context.classes, .initial_bound = bound}), {last},
+             tied ? std::optional(tokens) : std::nullopt);
   graph->set_loss(sequence_cross_entropy_loss());
   return graph;
 }
 
-SettingSpecs settings() {
-  return {SettingSpec::integer("layers", 2, "recurrent layers", 1),
-          SettingSpec::integer("hidden", 200, "units of each layer", 1),
-          SettingSpec::integer("embedding", 0, "width of a token's vector; 0: the same as hidden", 0),
-          SettingSpec::text("cell", "lstm", "cell type of the recurrent layers", {"lstm", "gru"}),
-          SettingSpec::number("dropout", 0.0, "dropout rate of the embedding and of the output of each layer", 0, 0.99),
-          SettingSpec::flag("tied", false, "true: the output layer uses the embedding's weights (arXiv:1608.05859)"),
-          SettingSpec::number("initial_bound", 0.1, "initial weights are uniform in [-initial_bound, initial_bound]", 0)
-              .above_minimum()};
-}
-
-const Registration<ModelEntry> registration{{{"lstm_lm", "recurrent language model over words or characters",
-                                              "arXiv:1409.2329; two biases per layer as in PyTorch", settings()},
-                                             make_lstm_lm,
-                                             InputKind::kTokens}};
+const Registration<ModelEntry> registration{
+    {{"lstm_lm",
+      "recurrent language model over words or characters",
+      "arXiv:1409.2329; two biases per layer as in PyTorch",
+      {SettingSpec::integer("layers", 2, "recurrent layers", 1),
+       SettingSpec::integer("hidden", 200, "units of each layer", 1),
+       SettingSpec::integer("embedding", 0, "width of a token's vector; 0: the same as hidden", 0),
+       SettingSpec::text("cell", "lstm", "cell type of the recurrent layers", {"lstm", "gru"}),
+       SettingSpec::number("dropout", 0.0, "dropout rate of the embedding and of the output of each layer", 0, 0.99),
+       SettingSpec::flag("tied", false, "true: the output layer uses the embedding's weights (arXiv:1608.05859)"),
+       SettingSpec::number("initial_bound", 0.1, "initial weights are uniform in [-initial_bound, initial_bound]", 0)
+           .above_minimum()}},
+     make_lstm_lm,
+     InputKind::kTokens}};
 
 }  // namespace
 }  // namespace dragonn::layers

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-/// Multilayer perceptron.
+/// Multilayer perceptron; and one linear layer from features to a large set of labels.
 #include <fmt/format.h>
 
-#include "layers/graph.h"
-#include "layers/layers.h"
-#include "layers/models/model_shapes.h"
+#include "layers/models/blocks.h"
 
 namespace dragonn::layers {
 namespace {
@@ -29,31 +27,46 @@ std::unique_ptr<LayerGraph> make_mlp(const Settings& settings, const ModelContex
   std::size_t layer = 0;
   for (std::int64_t units : settings.integers("hidden")) {
     const std::string suffix = std::to_string(layer++);
-    LinearSettings hidden{.outputs = units};
-    hidden.weight_init = rectified ? WeightInit::kHeFanIn : WeightInit::kXavierUniform;
-    last = graph->add("hidden" + suffix, linear(hidden), {last});
+    last = graph->add(
+        "hidden" + suffix,
+        linear({.outputs = units, .weight_init = rectified ? WeightInit::kHeFanIn : WeightInit::kXavierUniform}),
+        {last});
     last = graph->add("activation" + suffix, activation(nonlinearity), {last});
-    if (settings.number("dropout") > 0)
-      last = graph->add("dropout" + suffix, dropout(settings.number("dropout")), {last});
+    last = add_dropout(*graph, "dropout" + suffix, settings.number("dropout"), last);
   }
-  LinearSettings output{.outputs = context.classes};
-  output.weight_init = WeightInit::kXavierUniform;
-  graph->add("output", linear(output), {last});
+  graph->add("output", linear({.outputs = context.classes, .weight_init = WeightInit::kXavierUniform}), {last});
   return graph;
 }
 
-SettingSpecs settings() {
-  return {{.name = "hidden",
-           .default_value = std::vector<std::int64_t>{128},
-           .help = "units of each hidden layer; an empty list gives a linear model",
-           .minimum = 1},
-          SettingSpec::text("activation", "relu", "activation function after each hidden layer",
-                            {"relu", "tanh", "sigmoid", "gelu"}),
-          SettingSpec::number("dropout", 0.0, "dropout rate of the hidden units", 0, 0.99)};
+std::unique_ptr<LayerGraph> make_xml_linear(const Settings&, const ModelContext& context) {
+  require_classes("xml_linear", context);
+  if (context.sample_shape.rank() != 1 || context.sample_shape.size() == 0)
+    throw ConfigError(fmt::format("model xml_linear does not fit samples of shape {}: it needs [features]",
+                                  context.sample_shape.to_string()));
+  auto graph = std::make_unique<LayerGraph>(context.sample_shape);
+  graph->add("output", linear({.outputs = context.classes, .bias = false}), {LayerGraph::input()});
+  graph->set_loss(multi_label_loss());
+  return graph;
 }
 
-const Registration<ModelEntry> registration{
-    {{"mlp", "multilayer perceptron with any hidden sizes", "", settings()}, make_mlp}};
+const Registration<ModelEntry> mlp{
+    {{"mlp",
+      "multilayer perceptron with any hidden sizes",
+      "",
+      {{.name = "hidden",
+        .default_value = std::vector<std::int64_t>{128},
+        .help = "units of each hidden layer; an empty list gives a linear model",
+        .minimum = 1},
+       SettingSpec::text("activation", "relu", "activation function after each hidden layer",
+                         {"relu", "tanh", "sigmoid", "gelu"}),
+       SettingSpec::number("dropout", 0.0, "dropout rate of the hidden units", 0, 0.99)}},
+     make_mlp}};
+
+const Registration<ModelEntry> xml_linear{
+    {{"xml_linear", "one linear layer without bias, for any number of labels per sample",
+      "DRAGONN (Wang et al., ICML 2022), section 5: 4096 to 30938"},
+     make_xml_linear,
+     InputKind::kFeatures}};
 
 }  // namespace
 }  // namespace dragonn::layers

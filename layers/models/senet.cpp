@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// SENet-18 for small images: residual blocks whose channels are scaled by squeeze-and-excitation.
-#include "layers/models/convolution_blocks.h"
-#include "layers/models/model_shapes.h"
+#include "layers/models/blocks.h"
 
 namespace dragonn::layers {
 namespace {
@@ -24,7 +23,7 @@ bool changes_shape(const LayerGraph& graph, NodeId input, const Block& block) {
 
 /// Adds batch norm and ReLU in front of each convolution; no batch norm behind them.
 NodeId add_preactivation_block(LayerGraph& graph, NodeId input, const Block& block) {
-  const auto add = [&](const std::string& name, std::unique_ptr<Layer> layer, NodeId from) {
+  const auto add = [&](const std::string& name, Layer layer, NodeId from) {
     return graph.add(block.name + name, std::move(layer), {from});
   };
   const NodeId activated = add(".bn1", batch_norm({.relu = true}), input);
@@ -41,7 +40,7 @@ NodeId add_preactivation_block(LayerGraph& graph, NodeId input, const Block& blo
 
 /// Adds convolutions with biases, each with batch norm and ReLU, and another ReLU behind the sum.
 NodeId add_residual_form(LayerGraph& graph, NodeId input, const Block& block) {
-  const FilterBuilder filters(graph, {.bias = true});
+  const FilterBuilder filters{.graph = graph, .bias = true};
   NodeId last = filters.add_branch(block.name, input, {{block.channels, 3, 3, block.stride}, {block.channels, 3, 3}});
   last = add_excitation(graph, last, block.name + ".excitation");
   NodeId shortcut = input;
@@ -59,7 +58,7 @@ std::unique_ptr<LayerGraph> make_senet(const Settings& settings, const ModelCont
   const bool preactivation = settings.text("form") == "preactivation";
   const double width = settings.number("width");
   auto graph = std::make_unique<LayerGraph>(context.sample_shape);
-  const FilterBuilder filters(*graph, {.width = width, .bias = !preactivation});
+  const FilterBuilder filters{.graph = *graph, .width = width, .bias = !preactivation};
   NodeId last = filters.add("stem", LayerGraph::input(), {channels_of(1, preactivation), 3, 3});
   for (int stage = 1; stage <= kStages; ++stage)
     for (int block = 0; block < kBlocks; ++block)
@@ -71,17 +70,15 @@ std::unique_ptr<LayerGraph> make_senet(const Settings& settings, const ModelCont
   return graph;
 }
 
-SettingSpecs settings() {
-  return {SettingSpec::text("form", "preactivation",
-                            "preactivation: as in github.com/kuangliu/pytorch-cifar; residual: as in "
-                            "github.com/uw-mad-dash/Accordion",
-                            {"preactivation", "residual"}),
-          width_setting()};
-}
-
 const Registration<ModelEntry> registration{
-    {{"senet18", "residual network of eight blocks with squeeze-and-excitation, for small images",
-      "arXiv:1709.01507, section 3", settings()},
+    {{"senet18",
+      "residual network of eight blocks with squeeze-and-excitation, for small images",
+      "arXiv:1709.01507, section 3",
+      {SettingSpec::text("form", "preactivation",
+                         "preactivation: as in github.com/kuangliu/pytorch-cifar; residual: as in "
+                         "github.com/uw-mad-dash/Accordion",
+                         {"preactivation", "residual"}),
+       width_setting()}},
      make_senet}};
 
 }  // namespace

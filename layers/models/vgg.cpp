@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 /// VGG: the original for ImageNet; for small images its convolutions with batch normalization, and one linear layer.
 #include <algorithm>
+#include <array>
 
-#include "layers/graph.h"
-#include "layers/layers.h"
-#include "layers/models/model_shapes.h"
+#include "layers/models/blocks.h"
 
 namespace dragonn::layers {
 namespace {
@@ -14,13 +13,7 @@ constexpr int kStages = 5;
 /// The convolutions per stage. Source: Simonyan and Zisserman, arXiv:1409.1556, table 1, columns A, B, D, E.
 struct Configuration {
   const char* name;
-  int convolutions[kStages];
-};
-constexpr Configuration kConfigurations[] = {
-    {"vgg11", {1, 1, 2, 2, 2}},
-    {"vgg13", {2, 2, 2, 2, 2}},
-    {"vgg16", {2, 2, 3, 3, 3}},
-    {"vgg19", {2, 2, 4, 4, 4}},
+  std::array<int, kStages> convolutions;
 };
 
 /// Adds a 3x3 convolution and ReLU, with batch norm between them if asked.
@@ -34,19 +27,6 @@ NodeId add_convolution(LayerGraph& graph, NodeId input, const std::string& stage
   return graph.add(stage + ".relu" + suffix, activation(kernels::Activation::kRelu), {last});
 }
 
-/// Adds the original's three linear layers, the first two of `units` with ReLU and dropout.
-NodeId add_linear_layers(LayerGraph& graph, NodeId input, std::int64_t units, double rate) {
-  NodeId last = graph.add("flatten", flatten(), {input});
-  for (const char* name : {"linear1", "linear2"}) {
-    LinearSettings settings{.outputs = units};
-    settings.weight_init = WeightInit::kHeFanIn;
-    last = graph.add(name, linear(settings), {last});
-    last = graph.add(std::string(name) + ".relu", activation(kernels::Activation::kRelu), {last});
-    if (rate > 0) last = graph.add(std::string(name) + ".dropout", dropout(rate), {last});
-  }
-  return last;
-}
-
 std::unique_ptr<LayerGraph> make_vgg(const Configuration& configuration, const Settings& settings,
                                      const ModelContext& context) {
   constexpr std::int64_t kUnits = 4096;
@@ -58,41 +38,44 @@ std::unique_ptr<LayerGraph> make_vgg(const Configuration& configuration, const S
   std::int64_t channels = 64;
   for (int stage = 0; stage < kStages; ++stage) {
     const std::string name = "stage" + std::to_string(stage + 1);
-    for (int i = 0; i < configuration.convolutions[stage]; ++i)
+    for (int i = 0; i < configuration.convolutions[static_cast<std::size_t>(stage)]; ++i)
       last = add_convolution(*graph, last, name, i + 1, scaled_channels(channels, width), !original);
     // Odd sides round up, so that 28 x 28 images work.
     last = graph->add(name + ".pool", max_pooling({2, 2, 0, true}), {last});
     channels = std::min<std::int64_t>(512, channels * 2);
   }
+  if (!original) last = graph->add("pool", global_average_pooling(), {last});
+  last = graph->add("flatten", flatten(), {last});
   if (original) {
-    last = add_linear_layers(*graph, last, scaled_channels(kUnits, width), settings.number("dropout"));
-  } else {
-    last = graph->add("pool", global_average_pooling(), {last});
-    last = graph->add("flatten", flatten(), {last});
+    for (const std::string name : {"linear1", "linear2"}) {
+      last = graph->add(name, linear({.outputs = scaled_channels(kUnits, width), .weight_init = WeightInit::kHeFanIn}),
+                        {last});
+      last = graph->add(name + ".relu", activation(kernels::Activation::kRelu), {last});
+      last = add_dropout(*graph, name + ".dropout", settings.number("dropout"), last);
+    }
   }
   graph->add("output", linear({.outputs = context.classes}), {last});
   return graph;
 }
 
-SettingSpecs settings() {
-  return {SettingSpec::text("form", "cifar",
-                            "cifar: batch norm and one linear layer; imagenet: the original, three linear layers",
-                            {"cifar", "imagenet"}),
-          SettingSpec::number("dropout", 0.0, "dropout rate between the linear layers of the form imagenet", 0, 0.99),
-          width_setting()};
-}
-
 Registration<ModelEntry> registered(const Configuration& configuration) {
   return Registration<ModelEntry>(
-      {{configuration.name, "VGG for images of at least 17 pixels, with batch norm, or as published",
-        "arXiv:1409.1556, table 1", settings()},
+      {{configuration.name,
+        "VGG for images of at least 17 pixels, with batch norm, or as published",
+        "arXiv:1409.1556, table 1",
+        {SettingSpec::text("form", "cifar",
+                           "cifar: batch norm and one linear layer; imagenet: the original, three linear layers",
+                           {"cifar", "imagenet"}),
+         SettingSpec::number("dropout", 0.0, "dropout rate between the linear layers of the form imagenet", 0, 0.99),
+         width_setting()}},
        [configuration](const Settings& settings, const ModelContext& context) {
          return make_vgg(configuration, settings, context);
        }});
 }
 
-const Registration<ModelEntry> registrations[] = {registered(kConfigurations[0]), registered(kConfigurations[1]),
-                                                  registered(kConfigurations[2]), registered(kConfigurations[3])};
+const Registration<ModelEntry> registrations[] = {
+    registered({"vgg11", {1, 1, 2, 2, 2}}), registered({"vgg13", {2, 2, 2, 2, 2}}),
+    registered({"vgg16", {2, 2, 3, 3, 3}}), registered({"vgg19", {2, 2, 4, 4, 4}})};
 
 }  // namespace
 }  // namespace dragonn::layers

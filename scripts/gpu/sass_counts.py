@@ -3,7 +3,7 @@
 """Counts the machine instructions of CUDA kernels: registers, spills, and instructions per element. Needs no GPU.
 
     scripts/gpu/sass_counts.py --kernel 'select_kernel|sweep_kernel' kernels/gradient/cuda/gradient_pass.cu
-    scripts/gpu/sass_counts.py --root OTHER_TREE --json rows.json kernels/gradient/cuda/radix_select.cu
+    scripts/gpu/sass_counts.py --root OTHER_TREE --json rows.json kernels/gradient/cuda/magnitude.cu
 
 A .cu file is compiled for --arch with the options of the preset cuda; a cubin or an object file is taken as it is.
 cuobjdump is looked for beside nvcc, on the PATH, and in the Python package triton; CUOBJDUMP names another one.

@@ -17,9 +17,8 @@ std::vector<float> some_values(std::size_t count) {
 }
 
 std::vector<std::string> lossless_codecs() {
-  std::vector<std::string> names = Registry<ListValueCodecEntry>::instance().names();
-  std::erase_if(names,
-                [](const std::string& name) { return Registry<ListValueCodecEntry>::instance().at(name).lossy; });
+  std::vector<std::string> names = Registry<ValueCodecEntry>::instance().names();
+  std::erase_if(names, [](const std::string& name) { return Registry<ValueCodecEntry>::instance().at(name).lossy; });
   return names;
 }
 

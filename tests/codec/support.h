@@ -23,7 +23,7 @@ inline std::unique_ptr<IndexCodec> index_codec(const std::string& name) {
 
 inline std::unique_ptr<ListCodec> list_codec(const std::string& indices, const std::string& values = kRawValues) {
   return make_list_codec({{indices, Settings(Registry<IndexCodecEntry>::instance().at(indices).settings)},
-                          {values, Settings(Registry<ListValueCodecEntry>::instance().at(values).settings)}});
+                          {values, Settings(Registry<ValueCodecEntry>::instance().at(values).settings)}});
 }
 
 /// Each of `numel` elements with this probability.

@@ -15,16 +15,16 @@ namespace {
 using Values = std::vector<float>;
 using Overrides = std::map<std::string, SettingValue>;
 
-std::unique_ptr<ListValueCodec> value_codec(const std::string& name, const Overrides& overrides = {}) {
-  const auto& entry = Registry<ListValueCodecEntry>::instance().at(name);
+std::unique_ptr<ValueCodec> value_codec(const std::string& name, const Overrides& overrides = {}) {
+  const auto& entry = Registry<ValueCodecEntry>::instance().at(name);
   Settings settings(entry.settings);
   for (const auto& [key, value] : overrides) settings.set(key, value);
   return entry.make(settings);
 }
 
-Values coded(const ListValueCodec& codec, const Values& values) {
+Values coded(const ValueCodec& codec, const Values& values) {
   Bytes code(codec.code_bytes(values.size()), std::byte{0xA5});
-  codec.encode(values, code);
+  codec.encode(std::span(values), {}, std::span(code));
   Buffer<float> scratch;
   const auto found = codec.decode(code, values.size(), scratch);
   return {found.begin(), found.end()};
@@ -50,7 +50,7 @@ TEST_SUITE("codec") {
         // bits a value, and largest relative error in norm
         {"float32", {32, 0}},  {"float16", {16, 4e-4}}, {"bfloat16", {16, 3e-3}}, {"int8", {8.04, 0.02}},
         {"int4", {4.04, 0.3}}, {"bins2", {2.03, 0.5}},  {"sign", {1.01, 0.7}},    {"levels", {4.3, 2}}};
-    for (const std::string& name : Registry<ListValueCodecEntry>::instance().names()) {
+    for (const std::string& name : Registry<ValueCodecEntry>::instance().names()) {
       INFO(name);
       REQUIRE(expected.contains(name));
       const Values values = normal_values(10240), found = coded(name, values);
@@ -61,12 +61,12 @@ TEST_SUITE("codec") {
         size += std::pow(values[i], 2);
       }
       CHECK(std::sqrt(error / size) <= expected.at(name).second);
-      CHECK((error == 0) == !Registry<ListValueCodecEntry>::instance().at(name).lossy);
+      CHECK((error == 0) == !Registry<ValueCodecEntry>::instance().at(name).lossy);
     }
   }
 
   TEST_CASE("every value codec takes any number of values, zeros, and what is not finite") {
-    for (const std::string& name : Registry<ListValueCodecEntry>::instance().names()) {
+    for (const std::string& name : Registry<ValueCodecEntry>::instance().names()) {
       INFO(name);
       CHECK(value_codec(name)->code_bytes(0) == 0);
       for (const std::size_t count : {1u, 2u, 7u, 1023u, 1024u, 1025u, 70000u}) {
@@ -89,7 +89,7 @@ TEST_SUITE("codec") {
         {"levels", {{"levels", std::int64_t{1}}, {"group", std::int64_t{1}}}},
         {"levels", {{"levels", std::int64_t{32767}}, {"group", std::int64_t{1000}}}},
         {"sign", {{"group", std::int64_t{3}}}}};
-    for (const std::string& name : Registry<ListValueCodecEntry>::instance().names())
+    for (const std::string& name : Registry<ValueCodecEntry>::instance().names())
       codecs.emplace_back(name, Overrides{});
     for (const auto& [name, overrides] : codecs) {
       INFO(name);
@@ -117,9 +117,34 @@ TEST_SUITE("codec") {
     CHECK(coded("bins2", quarter) == quarter);
   }
 
+  TEST_CASE("value codecs and quantizers code lists, and sum the codes of whole buckets") {
+    std::map<std::string, std::unique_ptr<ValueCodec>> codecs;
+    for (const std::string& name : Registry<ValueCodecEntry>::instance().names()) codecs[name] = value_codec(name);
+    for (const std::string& name : Registry<QuantizerEntry>::instance().names()) {
+      const auto& entry = Registry<QuantizerEntry>::instance().at(name);
+      codecs[name] = entry.make(Settings(entry.settings));
+    }
+    for (const auto& [name, codec] : codecs) {
+      INFO(name);
+      const Values values = normal_values(1000), decoded = coded(*codec, values);
+      Bytes codes(codec->code_bytes(values.size()));
+      codec->encode(std::span(values), {}, std::span(codes));
+      const Bytes one = codes;
+      codes.insert(codes.end(), one.begin(), one.end());
+      Values sum(values.size(), kNan), left = values;
+      codec->sum(std::span(std::as_const(codes)), {}, std::span(sum));
+      codec->sum(std::span(one), {.keep = true, .factor = -1}, std::span(left));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        REQUIRE(sum[i] == decoded[i] + decoded[i]);
+        REQUIRE(left[i] == values[i] - decoded[i]);
+      }
+      CHECK_THROWS_AS(codec->sum(std::span(std::as_const(codes)).first(codes.size() - 1), {}, std::span(sum)), Error);
+    }
+  }
+
   TEST_CASE("any bytes are a code of values") {
     Rng rng(6, "bytes");
-    for (const std::string& name : Registry<ListValueCodecEntry>::instance().names()) {
+    for (const std::string& name : Registry<ValueCodecEntry>::instance().names()) {
       const auto codec = value_codec(name);
       Bytes code(codec->code_bytes(1500));
       for (int i = 0; i < 20; ++i) {

@@ -21,17 +21,17 @@ struct Step {
   std::vector<std::unique_ptr<SparseCollective>> collectives;
   std::unique_ptr<GroupReduce> reduce;
   std::vector<std::uint64_t> counters = std::vector<std::uint64_t>(4);
-  codec::ListCoding coding;
+  codec::CodecChoice coding;
   std::size_t period = kSteps;  // of the sizes
 
-  explicit Step(codec::ListCoding of_lists = {}) : coding(std::move(of_lists)) {
+  explicit Step(codec::CodecChoice of_lists = {}) : coding(std::move(of_lists)) {
     for (const char* layout : {"fixed", "padded", "unpadded"}) {
       collectives.push_back(make_collective("allgather", kNumel, {{"layout", layout}}));
     }
     collectives.push_back(make_collective("allgather", kNumel, {{"decode", "dense"}}));
     const auto& registry = Registry<SparseCollectiveEntry>::instance();
     for (const std::string& name : registry.names()) {
-      if (!registry.at(name).sends(Registry<codec::ListValueCodecEntry>::instance().at(coding.values.name))) continue;
+      if (!registry.at(name).sends(Registry<codec::ValueCodecEntry>::instance().at(coding.values.name))) continue;
       collectives.push_back(make_collective(name, kNumel));
     }
     if (!coding.is_lossy()) collectives.push_back(make_collective("dense", kNumel, {{"algorithm", "rabenseifner"}}));
@@ -60,7 +60,7 @@ struct Step {
 
 /// Runs the steps of all ranks with `run_ranks`, and checks what each allocates.
 template <class RunRanks>
-void check_steps(const RunRanks& run_ranks, const codec::ListCoding& coding = {}) {
+void check_steps(const RunRanks& run_ranks, const codec::CodecChoice& coding = {}) {
   const testing::AllocationCounter counter;
   for (const int world : {1, 3, 4, 8}) {
     CAPTURE(world);
@@ -73,8 +73,7 @@ void check_steps(const RunRanks& run_ranks, const codec::ListCoding& coding = {}
       const auto warm_up_steps = 2 * static_cast<std::size_t>(world);
       // What a leader of cltk sends in a code may outgrow all earlier messages between two ranks: every leader's sizes
       // come in the warm-up.
-      if (Registry<codec::ListValueCodecEntry>::instance().at(coding.values.name).carries_sums)
-        step.period = warm_up_steps;
+      if (Registry<codec::ValueCodecEntry>::instance().at(coding.values.name).carries_sums) step.period = warm_up_steps;
       for (std::size_t number = 0; number < warm_up_steps; ++number) step.run(communicator, number);
       const std::size_t warm = counter.count_of_thread();
       for (std::size_t number = warm_up_steps; number < kSteps; ++number) step.run(communicator, number);

@@ -118,7 +118,8 @@ const Registration<codec::IndexCodecEntry> registration{
 /// Buckets of one rank, exchanged alone and together.
 class Fused {
  public:
-  Fused(Communicator& communicator, const Variant& variant, const Selection& selection, const codec::ListCoding& coding)
+  Fused(Communicator& communicator, const Variant& variant, const Selection& selection,
+        const codec::CodecChoice& coding)
       : communicator_(communicator),
         selection_(selection),
         is_raw_(coding.is_raw()),
@@ -184,7 +185,7 @@ class Fused {
   std::vector<std::unique_ptr<SparseCollective>> collectives_alone_, collectives_together_;
 };
 
-void together_is_alone(Communicator& communicator, const codec::ListCoding& coding) {
+void together_is_alone(Communicator& communicator, const codec::CodecChoice& coding) {
   std::vector<Variant> all = variants();
   all.push_back({"dense", {{"algorithm", "rabenseifner"}}});
   all.push_back({"gtopk", {{"put_back", "paper"}}});
@@ -213,7 +214,7 @@ void codecs_change_bytes_alone(Communicator& communicator) {
 
 /// Returns the registered codecs of values that do not give back what they got.
 std::vector<std::string> lossy_codecs() {
-  const auto& registry = Registry<codec::ListValueCodecEntry>::instance();
+  const auto& registry = Registry<codec::ValueCodecEntry>::instance();
   std::vector<std::string> names = registry.names();
   std::erase_if(names, [&](const std::string& name) { return !registry.at(name).lossy; });
   return names;
@@ -246,7 +247,7 @@ void lossy_codecs_lose_nothing(Communicator& communicator) {
   for (const std::string& values : lossy_codecs()) {
     for (const Variant& variant : variants()) {
       const auto& entry = Registry<SparseCollectiveEntry>::instance().at(variant.collective);
-      const bool is_sent = entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(values));
+      const bool is_sent = entry.sends(Registry<codec::ValueCodecEntry>::instance().at(values));
       if (!is_sent || loses_by_definition(variant)) continue;
       for (const Selection& selection : selections()) {
         if (!accepts(variant, selection.traits)) continue;
@@ -301,10 +302,10 @@ std::uint64_t momentum_goes_on(Communicator& communicator, const Variant& varian
 /// Returns whether a code takes one of these values to 0.
 bool makes_zeros(const std::string& values) {
   const std::vector<float> small = scattered_values(203, 0, 0);
-  const codec::ListCoding coding = coding_of("raw32", values);
-  const auto codec = Registry<codec::ListValueCodecEntry>::instance().at(values).make(coding.values.settings);
+  const codec::CodecChoice coding = coding_of("raw32", values);
+  const auto codec = Registry<codec::ValueCodecEntry>::instance().at(values).make(coding.values.settings);
   std::vector<std::byte> code(codec->code_bytes(small.size()));
-  codec->encode(small, code);
+  codec->encode(std::span(small), {}, std::span(code));
   Buffer<float> buffer;
   const auto decoded = codec->decode(code, small.size(), buffer);
   for (std::size_t i = 0; i < small.size(); ++i) {
@@ -320,7 +321,7 @@ void nothing_left_keeps_momentum(Communicator& communicator) {
   for (const std::string& values : lossy_codecs()) {
     for (const Variant& variant : all) {
       const auto& entry = Registry<SparseCollectiveEntry>::instance().at(variant.collective);
-      if (!entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(values))) continue;
+      if (!entry.sends(Registry<codec::ValueCodecEntry>::instance().at(values))) continue;
       std::uint64_t stayed = 0;
       for (const Selection& selection : selections()) {
         if (!accepts(variant, selection.traits)) continue;
@@ -382,7 +383,7 @@ std::uint64_t coded_digest(Communicator& communicator, std::uint64_t digest) {
     for (const std::string& name : Registry<SparseCollectiveEntry>::instance().names()) {
       const auto& entry = Registry<SparseCollectiveEntry>::instance().at(name);
       const SelectionTraits traits{.partitioned = name == "exdyna"};
-      if (!entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(values))) continue;
+      if (!entry.sends(Registry<codec::ValueCodecEntry>::instance().at(values))) continue;
       const auto collective = make_collective(name, kNumel);
       std::vector<float> residual(kNumel);
       SparseReduction out;

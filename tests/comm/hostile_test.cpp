@@ -9,7 +9,6 @@
 #include <doctest/doctest.h>
 
 #include "comm/local/local.h"
-#include "comm/tags.h"
 #include "comm/tcp/frame.h"
 #include "comm/tcp/handshake.h"
 #include "core/rng.h"
@@ -53,7 +52,7 @@ std::vector<Variant> every_variant() {
 struct Setting {
   Variant variant;
   const Selection* selection = nullptr;
-  codec::ListCoding coding;
+  codec::CodecChoice coding;
   int world = 2;
   int hostile = 1;
   std::size_t buckets = 1;
@@ -323,14 +322,14 @@ std::vector<const Selection*> selections_for(const Variant& variant) {
 constexpr std::array<std::pair<int, int>, 5> kPlaces{{{2, 1}, {2, 0}, {3, 1}, {3, 0}, {4, 2}}};
 
 /// Returns raw lists, and pairs of codecs: every one of indices and every one of values that the collective can send.
-std::vector<codec::ListCoding> codings_for(const Variant& variant, std::size_t turn) {
+std::vector<codec::CodecChoice> codings_for(const Variant& variant, std::size_t turn) {
   const auto& entry = Registry<SparseCollectiveEntry>::instance().at(variant.collective);
   const auto indices = Registry<codec::IndexCodecEntry>::instance().names();
-  auto values = Registry<codec::ListValueCodecEntry>::instance().names();
+  auto values = Registry<codec::ValueCodecEntry>::instance().names();
   std::erase_if(values, [&](const std::string& name) {
-    return !entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(name));
+    return !entry.sends(Registry<codec::ValueCodecEntry>::instance().at(name));
   });
-  std::vector<codec::ListCoding> all{{}};
+  std::vector<codec::CodecChoice> all{{}};
   for (std::size_t i = 0; i < std::max(indices.size(), values.size()); ++i)
     all.push_back(coding_of(indices[(i + turn) % indices.size()], values[i % values.size()]));
   return all;
@@ -384,7 +383,7 @@ TEST_SUITE("comm") {
     std::map<const Damage*, std::size_t> uses;
     for (const Variant& variant : every_variant()) {
       const auto taken = selections_for(variant);
-      for (const codec::ListCoding& coding : codings_for(variant, turn)) {
+      for (const codec::CodecChoice& coding : codings_for(variant, turn)) {
         // Raw lists meet several damages in every place, each other codec one.
         const std::size_t places = coding.is_raw() ? kPlaces.size() : 1;
         for (std::size_t i = 0; i < places; ++i) {
@@ -411,8 +410,8 @@ TEST_SUITE("comm") {
     const std::vector<Variant> variants = every_variant();
     for (int mutation = 0; mutation < kMutations; ++mutation) {
       const Variant& variant = variants[rng.below(variants.size())];
-      const std::vector<codec::ListCoding> codings = codings_for(variant, static_cast<std::size_t>(mutation));
-      const codec::ListCoding& coding = codings[mutation % 3 == 0 ? 0 : rng.below(codings.size())];
+      const std::vector<codec::CodecChoice> codings = codings_for(variant, static_cast<std::size_t>(mutation));
+      const codec::CodecChoice& coding = codings[mutation % 3 == 0 ? 0 : rng.below(codings.size())];
       const auto taken = selections_for(variant);
       const Setting setting{variant, taken[rng.below(taken.size())], coding,
                             2,       static_cast<int>(rng.below(2)), 1 + rng.below(3)};

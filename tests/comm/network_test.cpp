@@ -6,7 +6,6 @@
 
 #include "comm/local/local.h"
 #include "comm/network_model.h"
-#include "comm/network_probe.h"
 #include "core/error.h"
 
 namespace dragonn::comm::test {

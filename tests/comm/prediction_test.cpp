@@ -8,10 +8,12 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/align.h"
+#include "comm/agreement.h"
 #include "comm/local/local.h"
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/exchange_cost.h"
+#include "comm/sparse/sized_lists.h"
+#include "comm/sparse/sparse_collective.h"
 #include "core/rng.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/sparse_support.h"
@@ -76,18 +78,21 @@ Observed observe(int world, const Subject& subject, bool payload_only = false, s
     std::vector<float> acc(ranks * kRegion);
     const SparseVector selected = even_selection(ranks, me, subject.traits, acc);
     const auto collective = make_collective(subject.collective, acc.size(), subject.settings);
+    GroupReduce group(payload_only ? make_sized_lists(communicator) : make_list_transport(communicator));
+    if (payload_only) collective->set_operations(make_sized_operations(communicator, acc.size()));
     for (std::uint64_t step = 0; step < steps; ++step) {
       {
         const ClockPause pause(communicator.clock());
         communicator.clock().advance_to(latest_moment(communicator));
       }
       const double start = communicator.now();
-      const ReduceContext context{.step = step, .k = k, .payload_only = payload_only, .selection = subject.traits};
-      const Outcome outcome = exchange(communicator, *collective, context, acc, selected);
+      const ReduceContext context{.step = step, .k = k, .selection = subject.traits};
+      const TrafficMeter payload(communicator, Phase::kExchange), header(communicator, Phase::kHeader);
+      SparseReduction out;
+      group.run({collective.get(), &context, std::span<const float>(acc), &selected, &out});
       seconds[me] = communicator.now() - start;
-      observed.payload[me] = outcome.payload;
-      observed.header[me] = outcome.header;
-      const SparseReduction& out = outcome.reduction;
+      observed.payload[me] = payload.moved();
+      observed.header[me] = header.moved();
       entries[me] = static_cast<double>(subject.collective == "dense" ? acc.size() : out.sum.size());
     }
   });
@@ -120,7 +125,7 @@ void check_prediction(int world, const Subject& subject) {
 }
 
 /// Exchanges selections at random places, whose lists are coded. Returns sent over predicted bytes, mean over ranks.
-double sent_over_predicted(int world, const std::string& name, const codec::ListCoding& coding) {
+double sent_over_predicted(int world, const std::string& name, const codec::CodecChoice& coding) {
   constexpr std::size_t kNumel = 60000, kSelected = 3000;
   std::vector<double> sent(static_cast<std::size_t>(world)), entries(sent);
   run_local(world, {.timeout_s = 60}, [&](Communicator& communicator) {
@@ -210,10 +215,10 @@ TEST_SUITE("comm") {
   TEST_CASE("coded lists take about the predicted bytes, where indices are at random places") {
     for (const char* indices : {"raw32", "rice", "blocked", "smallest"}) {
       for (const char* values : {"float32", "float16", "int8"}) {
-        const codec::ListCoding coding{{indices, {}}, {values, {}}};
+        const codec::CodecChoice coding{{indices, {}}, {values, {}}};
         for (const char* name : {"allgather", "dsa", "gtopk", "index_union", "cltk", "dense"}) {
           const auto& entry = Registry<SparseCollectiveEntry>::instance().at(name);
-          if (!entry.sends(Registry<codec::ListValueCodecEntry>::instance().at(values))) continue;
+          if (!entry.sends(Registry<codec::ValueCodecEntry>::instance().at(values))) continue;
           if (values == std::string("float16") && entry.codes == CodedValues::kLists) continue;  // as int8
           if (!entry.sends_indices(Settings(entry.settings), {}) && indices != std::string("raw32")) continue;
           INFO(coding.name(), ", ", name);
@@ -297,6 +302,7 @@ TEST_SUITE("comm") {
                                         {"gtopk", {}, bounded},
                                         {"gtopk", {{"put_back", "exact"}}},
                                         {"gtopk", {{"put_back", "naive"}}},
+                                        {"gtopk", {{"put_back", "paper"}}},
                                         {"oktopk"},
                                         {"cltk"},
                                         {"exdyna", {}, {.partitioned = true}}};
@@ -326,6 +332,7 @@ TEST_SUITE("comm") {
                                         {"gtopk", {}, bounded},
                                         {"gtopk", {{"put_back", "exact"}}},
                                         {"gtopk", {{"put_back", "naive"}}},
+                                        {"gtopk", {{"put_back", "paper"}}},
                                         {"oktopk"},
                                         {"cltk"},
                                         {"exdyna", {}, {.partitioned = true}}};

@@ -74,10 +74,10 @@ bool accepts(const Variant& variant, const SelectionTraits& traits) {
   return Registry<SparseCollectiveEntry>::instance().at(variant.collective).refuses(traits).empty();
 }
 
-codec::ListCoding coding_of(const std::string& indices, const std::string& values) {
-  using codec::IndexCodecEntry, codec::ListValueCodecEntry;
+codec::CodecChoice coding_of(const std::string& indices, const std::string& values) {
+  using codec::IndexCodecEntry, codec::ValueCodecEntry;
   return {{indices, Settings(Registry<IndexCodecEntry>::instance().at(indices).settings)},
-          {values, Settings(Registry<ListValueCodecEntry>::instance().at(values).settings)}};
+          {values, Settings(Registry<ValueCodecEntry>::instance().at(values).settings)}};
 }
 
 std::vector<float> rounding_gradient(std::size_t numel, std::uint64_t step, std::size_t rank) {

@@ -61,7 +61,7 @@ struct Selection {
 std::span<const Selection> selections();
 bool accepts(const Variant& variant, const SelectionTraits& traits);
 /// The codecs with their default settings.
-codec::ListCoding coding_of(const std::string& indices, const std::string& values = codec::kRawValues);
+codec::CodecChoice coding_of(const std::string& indices, const std::string& values = codec::kRawValues);
 
 /// Floats whose sums depend on the order of additions.
 std::vector<float> rounding_gradient(std::size_t numel, std::uint64_t step, std::size_t rank);

@@ -6,8 +6,7 @@
 #include "comm/local/local.h"
 #include "comm/sparse/batch_decoder.h"
 #include "comm/sparse/exchange_cost.h"
-#include "comm/sparse/registry.h"
-#include "comm/tags.h"
+#include "comm/sparse/sparse_collective.h"
 #include "core/rng.h"
 #include "tests/comm/support.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/sparse/registry.h"
+#include "comm/sparse/sparse_collective.h"
 
 namespace dragonn::comm::test {
 

@@ -15,7 +15,7 @@
 
 #include "comm/tcp/handshake.h"
 #include "comm/tcp/listener.h"
-#include "comm/tcp/rendezvous_file.h"
+#include "comm/tcp/rendezvous.h"
 #include "comm/tcp/socket.h"
 #include "core/file.h"
 #include "tests/comm/cases.h"

@@ -12,8 +12,8 @@
 
 #include <doctest/doctest.h>
 
+#include "comm/tcp/frame.h"
 #include "comm/tcp/handshake.h"
-#include "comm/tcp/incoming.h"
 #include "comm/tcp/listener.h"
 #include "comm/tcp/rendezvous.h"
 #include "comm/tcp/secret.h"

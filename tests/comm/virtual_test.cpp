@@ -12,7 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/local/local.h"
-#include "comm/network_probe.h"
+#include "comm/network_model.h"
 #include "comm/virtual/virtual_worker.h"
 #include "core/error.h"
 #include "tests/comm/cases.h"

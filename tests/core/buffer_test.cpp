@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "core/sparse_vector.h"
-#include "core/tensor.h"
 
 namespace dragonn {
 namespace {
@@ -92,14 +91,6 @@ TEST_SUITE("core") {
     CHECK_THROWS_AS(buffer.view().subview(4, 5), Error);
     CHECK_THROWS_AS(buffer.view().subview(9, 0), Error);
     CHECK_THROWS_AS(buffer.view().subview(1, static_cast<std::size_t>(-1)), Error);
-  }
-
-  TEST_CASE("a tensor has the size of its shape") {
-    Tensor tensor(Shape{2, 3});
-    CHECK(tensor.size() == 6);
-    tensor.reshape_discard({4, 5});
-    CHECK(tensor.shape() == Shape{4, 5});
-    CHECK(tensor.view().size() == 20);
   }
 
   TEST_CASE("a sparse vector resizes both of its lists") {

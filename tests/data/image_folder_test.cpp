@@ -11,7 +11,7 @@
 
 #include "core/error.h"
 #include "data/loader.h"
-#include "data/worker_pool.h"
+#include "data/share_items.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"
 #include "tests/data/image_files.h"
@@ -273,17 +273,16 @@ TEST_SUITE("data") {
     CHECK(bytes_in_use() <= before + 200'000);  // a batch is being read; an image takes 3 kB in memory
   }
 
-  TEST_CASE("a pool works on every item once and reports the lowest that failed") {
-    WorkerPool pool(4);
+  TEST_CASE("threads work on every shared item once and report the lowest that failed") {
     for (int round = 0; round < 50; ++round) {
       std::vector<int> done(37);
-      pool.run(done.size(), [&](std::size_t item, std::size_t thread) {
+      share_items(4, done.size(), [&](std::size_t item, std::size_t thread) {
         CHECK(thread < 4);
         ++done[item];
       });
       CHECK(done == std::vector<int>(37, 1));
       const std::string message = error_of<DataError>([&] {
-        pool.run(20, [](std::size_t item, std::size_t) {
+        share_items(4, 20, [](std::size_t item, std::size_t) {
           if (item >= 7) throw DataError(std::to_string(item));
         });
       });

@@ -3,7 +3,6 @@
 #include <zlib.h>
 
 #include "core/error.h"
-#include "data/gzip.h"
 #include "data/images/idx.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"

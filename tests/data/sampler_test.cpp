@@ -19,7 +19,7 @@ std::map<std::uint32_t, int> epoch_counts(std::size_t samples, std::size_t batch
                                           std::uint64_t epoch) {
   std::map<std::uint32_t, int> counts;
   for (int rank = 0; rank < world; ++rank) {
-    ShardedSampler sampler({samples, batch, 7, rank, world, remainder});
+    ShardedSampler sampler(samples, {batch, 7, rank, world, remainder});
     for (std::size_t step = 0; step < sampler.steps_per_epoch(); ++step) {
       const auto indices = sampler.batch(epoch, step);
       CHECK(indices.size() == batch);
@@ -63,7 +63,7 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("every epoch has another order, which depends on the seed") {
-    ShardedSampler sampler({1000, 10, 1, 0, 1, Remainder::kDrop}), other({1000, 10, 2, 0, 1, Remainder::kDrop});
+    ShardedSampler sampler(1000, {10, 1, 0, 1, Remainder::kDrop}), other(1000, {10, 2, 0, 1, Remainder::kDrop});
     const auto take = [](ShardedSampler& from, std::uint64_t epoch) {
       const auto indices = from.batch(epoch, 3);
       return std::vector<std::uint32_t>(indices.begin(), indices.end());
@@ -76,26 +76,26 @@ TEST_SUITE("data") {
 
   TEST_CASE("a step has the same samples however the global batch is split") {
     std::set<std::uint32_t> whole, split;
-    ShardedSampler one({100, 12, 1, 0, 1, Remainder::kDrop});
+    ShardedSampler one(100, {12, 1, 0, 1, Remainder::kDrop});
     for (const std::uint32_t index : one.batch(4, 2)) whole.insert(index);
     for (int rank = 0; rank < 3; ++rank) {
-      ShardedSampler sampler({100, 4, 1, rank, 3, Remainder::kDrop});
+      ShardedSampler sampler(100, {4, 1, rank, 3, Remainder::kDrop});
       for (const std::uint32_t index : sampler.batch(4, 2)) split.insert(index);
     }
     CHECK(whole == split);
   }
 
   TEST_CASE("too few samples are refused with the numbers") {
-    const auto error = [](const SamplerOptions& options) {
-      return error_of<ConfigError>([&] { ShardedSampler sampler(options); });
+    const auto error = [](std::size_t samples, const BatchRules& rules) {
+      return error_of<ConfigError>([&] { ShardedSampler sampler(samples, rules); });
     };
-    CHECK(error({3, 1, 1, 0, 4, Remainder::kPad}) ==
+    CHECK(error(3, {1, 1, 0, 4, Remainder::kPad}) ==
           "4 workers for 3 training samples: at most 3 workers can take part");
     CHECK(
-        contains(error({100, 32, 1, 0, 4, Remainder::kDrop}), "4 workers x batch size 32 samples, but there are 100"));
-    CHECK(contains(error({100, 32, 1, 0, 4, Remainder::kDrop}), "at most 25"));
-    CHECK(error({100, 25, 1, 0, 4, Remainder::kDrop}) == "no error");
-    CHECK(contains(error({100, 0, 1, 0, 4, Remainder::kDrop}), "batch size 0"));
+        contains(error(100, {32, 1, 0, 4, Remainder::kDrop}), "4 workers x batch size 32 samples, but there are 100"));
+    CHECK(contains(error(100, {32, 1, 0, 4, Remainder::kDrop}), "at most 25"));
+    CHECK(error(100, {25, 1, 0, 4, Remainder::kDrop}) == "no error");
+    CHECK(contains(error(100, {0, 1, 0, 4, Remainder::kDrop}), "batch size 0"));
   }
 
   TEST_CASE("evaluation shards cover every sample once in any world") {

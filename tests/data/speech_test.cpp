@@ -10,8 +10,7 @@
 
 #include "core/error.h"
 #include "core/rng.h"
-#include "data/speech/audio_file.h"
-#include "data/speech/spectrogram.h"
+#include "data/speech/audio.h"
 #include "data/speech/transcripts.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"

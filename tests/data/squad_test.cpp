@@ -10,7 +10,7 @@
 #include "data/loader.h"
 #include "data/text/squad_file.h"
 #include "data/text/utf8.h"
-#include "data/text/wordpiece.h"
+#include "data/text/vocabulary.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/data/dataset_fixture.h"
 

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/choice.h"
 #include "core/error.h"
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
@@ -86,9 +87,9 @@ TEST_SUITE("data") {
   }
 
   TEST_CASE("an unknown token level is an error that names the levels") {
-    CHECK(token_level("word") == TokenLevel::kWord);
-    CHECK(token_level("character") == TokenLevel::kCharacter);
-    CHECK(contains(error_of<ConfigError>([] { token_level("letter"); }), "character"));
+    CHECK(choice_of<TokenLevel>("token level", "word") == TokenLevel::kWord);
+    CHECK(choice_of<TokenLevel>("token level", "character") == TokenLevel::kCharacter);
+    CHECK(contains(error_of<ConfigError>([] { choice_of<TokenLevel>("token level", "letter"); }), "character"));
   }
 
   TEST_CASE("real texts have the tokens that their description counts") {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "data/speech/audio_file.h"
+#include "data/speech/audio.h"
 #include "tests/data/dataset_fixture.h"
 
 namespace dragonn::data {

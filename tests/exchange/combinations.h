@@ -57,12 +57,12 @@ inline ExchangeRules rules_of(const Combination& combination) {
   if (combination.quantizer == "none") {
     rules.sparsifier = with_defaults<compress::SparsifierEntry>(combination.sparsifier);
   } else {
-    rules.quantizer = with_defaults<codec::ValueCodecEntry>(combination.quantizer);
+    rules.quantizer = with_defaults<codec::QuantizerEntry>(combination.quantizer);
   }
   rules.collective = with_defaults<comm::SparseCollectiveEntry>(combination.collective);
   rules.memory = with_defaults<compress::MemoryEntry>(combination.memory);
   rules.coding = {with_defaults<codec::IndexCodecEntry>(combination.indices),
-                  with_defaults<codec::ListValueCodecEntry>(combination.values)};
+                  with_defaults<codec::ValueCodecEntry>(combination.values)};
   rules.dense = with_defaults<comm::SparseCollectiveEntry>("dense");
   return rules;
 }
@@ -94,7 +94,7 @@ inline std::vector<Combination> sparse_combinations() {
 /// All with a quantizer that check_rules does not refuse.
 inline std::vector<Combination> quantized_combinations() {
   std::vector<Combination> result;
-  for (const std::string& quantizer : Registry<codec::ValueCodecEntry>::instance().names()) {
+  for (const std::string& quantizer : Registry<codec::QuantizerEntry>::instance().names()) {
     for (const std::string& memory : Registry<compress::MemoryEntry>::instance().names()) {
       const Combination combination{"none", kCodeCollective, memory, quantizer};
       if (fits(combination)) result.push_back(combination);
@@ -108,7 +108,7 @@ inline std::vector<Combination> coded_combinations() {
   std::vector<Combination> result;
   for (Combination combination : sparse_combinations()) {
     for (const std::string& indices : Registry<codec::IndexCodecEntry>::instance().names()) {
-      for (const std::string& values : Registry<codec::ListValueCodecEntry>::instance().names()) {
+      for (const std::string& values : Registry<codec::ValueCodecEntry>::instance().names()) {
         combination.indices = indices;
         combination.values = values;
         if (!rules_of(combination).coding.is_raw() && fits(combination)) result.push_back(combination);

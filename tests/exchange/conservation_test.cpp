@@ -203,8 +203,7 @@ constexpr Ends kSomeAbandoned{End::kAbandon, End::kCommit, End::kFail, End::kAba
 
 /// Returns whether the codes of values are exact: then integers stay integers.
 bool is_exact(const Combination& combination) {
-  return combination.quantizer == "none" &&
-         !Registry<codec::ListValueCodecEntry>::instance().at(combination.values).lossy;
+  return combination.quantizer == "none" && !Registry<codec::ValueCodecEntry>::instance().at(combination.values).lossy;
 }
 
 /// Returns whether a combination is exempt by definition: memory none discards what was not sent.

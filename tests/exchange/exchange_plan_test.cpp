@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/align.h"
+#include "comm/agreement.h"
 #include "comm/local/local.h"
 #include "comm/sparse/exchange_cost.h"
 #include "core/rng.h"

@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "codec/list_codec.h"
-#include "codec/value_codec.h"
+#include "codec/values/value_codec.h"
+#include "comm/tcp/frame.h"
 #include "comm/tcp/incoming.h"
 #include "comm/tcp/listener.h"
-#include "comm/tcp/rendezvous_file.h"
+#include "comm/tcp/rendezvous.h"
 #include "core/error.h"
 #include "core/safetensors.h"
 #include "tests/fuzz/target.h"
@@ -90,7 +91,6 @@ void read_checkpoint(Bytes bytes) {
   model.write(folder / "model.safetensors");
   const trainer::CheckpointStore store(folder.parent_path());
   store.list();
-  store.renamed();
   store.newest();
   trainer::CheckpointStore::read_model(folder);
   trainer::CheckpointStore::read_rank(folder, 0);
@@ -215,14 +215,14 @@ std::vector<std::unique_ptr<codec::ListCodec>> chosen_codecs() {
   const char* only = std::getenv("DRAGONN_FUZZ_CODEC");
   std::vector<std::unique_ptr<codec::ListCodec>> codecs;
   for (const std::string& indices : Registry<codec::IndexCodecEntry>::instance().names()) {
-    for (const std::string& values : Registry<codec::ListValueCodecEntry>::instance().names()) {
-      const codec::ListCoding coding{
+    for (const std::string& values : Registry<codec::ValueCodecEntry>::instance().names()) {
+      const codec::CodecChoice coding{
           {indices, Settings(Registry<codec::IndexCodecEntry>::instance().at(indices).settings)},
-          {values, Settings(Registry<codec::ListValueCodecEntry>::instance().at(values).settings)}};
+          {values, Settings(Registry<codec::ValueCodecEntry>::instance().at(values).settings)}};
       if (!coding.is_raw() && (only == nullptr || coding.name() == only)) codecs.push_back(make_list_codec(coding));
     }
   }
-  const codec::ListCoding raw;  // the last: seeds choose by number
+  const codec::CodecChoice raw;  // the last: seeds choose by number
   if (only == nullptr || raw.name() == only) codecs.push_back(make_list_codec(raw));
   require(!codecs.empty());
   return codecs;
@@ -245,15 +245,15 @@ void read_list_code(Bytes bytes) {
 
 /// The code of all values of a bucket. The first byte chooses the codec.
 void read_value_code(Bytes bytes) {
-  const std::vector<std::string> names = Registry<codec::ValueCodecEntry>::instance().names();
+  const std::vector<std::string> names = Registry<codec::QuantizerEntry>::instance().names();
   if (bytes.empty()) return;
   const std::string& name = names[std::to_integer<std::size_t>(bytes[0]) % names.size()];
-  const codec::ValueCodecEntry& entry = Registry<codec::ValueCodecEntry>::instance().at(name);
+  const codec::QuantizerEntry& entry = Registry<codec::QuantizerEntry>::instance().at(name);
   constexpr std::size_t kNumel = 700;
-  const auto codec = entry.make(Settings(entry.settings), kNumel, {});
+  const auto codec = entry.make(Settings(entry.settings));
   std::vector<float> sum(kNumel);
-  codec->decode(View<const std::byte>(bytes.subspan(1)), View<float>(sum));
-  codec->subtract(View<const std::byte>(bytes.subspan(1)), View<float>(sum));
+  codec->sum(View<const std::byte>(bytes.subspan(1)), {}, View<float>(sum));
+  codec->sum(View<const std::byte>(bytes.subspan(1)), {.keep = true, .factor = -1}, View<float>(sum));
 }
 
 constexpr Target kTargets[]{

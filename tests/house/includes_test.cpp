@@ -94,8 +94,8 @@ const std::vector<Confined>& confined_headers() {
       {"mpi.h", {"comm/", "tests/comm"}},
       {"oneapi/", {"kernels/", "bench/", "tests/kernels/"}},
       {"dnnl", {"kernels/", "bench/", "tests/kernels/"}},
-      {"jpeglib.h", {"data/images/jpeg_file.cpp", "tests/data/"}},
-      {"png.h", {"data/images/png_file.cpp", "tests/data/"}},
+      {"jpeglib.h", {"data/images/image_file.cpp", "tests/data/"}},
+      {"png.h", {"data/images/image_file.cpp", "tests/data/"}},
       {"hwy/", {"kernels/", "tests/kernels/"}},
       {"toml++/", {"trainer/config/toml_config.cpp"}},
       {"spdlog/", {"core/log.cpp"}},
@@ -125,7 +125,7 @@ std::string first_folder(const std::string& path) {
   return path.substr(0, path.find('/'));
 }
 
-/// Returns "kernels/nn" for "kernels/nn/linear.h".
+/// Returns "kernels/nn" for "kernels/nn/pooling.h".
 std::string folder_of(const std::string& path) {
   return path.substr(0, path.rfind('/'));
 }

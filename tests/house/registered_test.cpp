@@ -9,8 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "codec/indices/index_codec.h"
-#include "codec/value_codec.h"
-#include "codec/values/list_value_codec.h"
+#include "codec/values/value_codec.h"
 #include "comm/sparse/sparse_collective.h"
 #include "compress/density_schedule.h"
 #include "compress/memory.h"
@@ -50,9 +49,9 @@ void append(std::vector<Registered>& all) {
 std::vector<Registered> everything() {
   std::vector<Registered> all;
   append<compress::SparsifierEntry>(all);
-  append<codec::ValueCodecEntry>(all);
+  append<codec::QuantizerEntry>(all);
   append<codec::IndexCodecEntry>(all);
-  append<codec::ListValueCodecEntry>(all);
+  append<codec::ValueCodecEntry>(all);
   append<compress::MemoryEntry>(all);
   append<compress::DensityScheduleEntry>(all);
   append<comm::SparseCollectiveEntry>(all);
@@ -67,6 +66,8 @@ std::vector<Registered> everything() {
 /// The sources of families: one algorithm, or one format, under several names.
 const std::map<std::string, std::set<std::string>>& families() {
   static const std::map<std::string, std::set<std::string>> table{
+      {"compress/topk.cpp", {"topk", "cltk"}},
+      {"compress/memories.cpp", {"none", "residual", "momentum_correction"}},
       {"compress/sidco/sidco.cpp", {"sidco_e", "sidco_gp", "sidco_p"}},
       {"codec/values/scaled_integers.cpp", {"int4", "int8"}},
       {"codec/values/short_floats.cpp", {"bfloat16", "float16"}},
@@ -98,7 +99,7 @@ TEST_SUITE("house") {
                                                    {"memory", "compress/"},
                                                    {"index codec", "codec/indices/"},
                                                    {"value codec", "codec/values/"},
-                                                   {"quantizer", "codec/"},
+                                                   {"quantizer", "codec/values/"},
                                                    {"collective", "comm/sparse/"},
                                                    {"update scheme", "trainer/update/schemes/"}};
     std::map<std::string, std::string> owner;
@@ -140,7 +141,7 @@ TEST_SUITE("house") {
                              "sidco_e", "sidco_gp", "sidco_p", "oktopk", "exdyna", "cltk"}) {
       CHECK(Registry<compress::SparsifierEntry>::instance().contains(name));
     }
-    for (const char* name : {"signsgd", "qsgd"}) CHECK(Registry<codec::ValueCodecEntry>::instance().contains(name));
+    for (const char* name : {"signsgd", "qsgd"}) CHECK(Registry<codec::QuantizerEntry>::instance().contains(name));
     for (const char* name : {"none", "residual", "momentum_correction"}) {
       CHECK(Registry<compress::MemoryEntry>::instance().contains(name));
     }

@@ -14,7 +14,7 @@
 #include "core/rng.h"
 #include "kernels/device_math.h"
 #include "kernels/nn/cpu_convolutions.h"
-#include "kernels/nn/linear.h"
+#include "kernels/nn/matrix_product.h"
 #include "kernels/typed_view.h"
 #include "tests/kernels/weighted_reference.h"
 #include "tests/support/devices.h"
@@ -110,7 +110,7 @@ ConvolutionSpec square(std::int64_t batch, std::int64_t side, std::int64_t chann
 /// pixels of the batch.
 std::size_t terms(const ConvolutionSpec& spec) {
   const std::int64_t window = spec.vertical.kernel * spec.horizontal.kernel;
-  const std::int64_t outputs = spec.vertical.outputs(spec.height) * spec.horizontal.outputs(spec.width);
+  const std::int64_t outputs = spec.output_height() * spec.output_width();
   return static_cast<std::size_t>(
       std::max(window * std::max(spec.channels, spec.output_channels) / spec.groups, spec.batch * outputs));
 }
@@ -128,9 +128,8 @@ void check_against_float64(const Device& device, Plan& plan, const ConvolutionSp
   const Values weights = random_values(
       size(spec.vertical.kernel, spec.horizontal.kernel, spec.channels / spec.groups, spec.output_channels), 2);
   const Values bias = random_values(spec.bias ? static_cast<std::size_t>(spec.output_channels) : 0, 3);
-  const Values gradient = random_values(
-      size(spec.batch, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width), spec.output_channels),
-      4);
+  const Values gradient =
+      random_values(size(spec.batch, spec.output_height(), spec.output_width(), spec.output_channels), 4);
   const PlanRun run(device, plan, input, weights, bias, gradient, spec.input_gradient, spec.type);
   const auto expected = test::reference_convolution(spec, input, weights, bias, gradient);
   CHECK(relative_error(run.output, expected.output) < allowed);

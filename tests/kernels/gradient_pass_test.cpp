@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -212,8 +213,9 @@ TEST_SUITE("kernels") {
         std::ranges::sort(sample, std::greater<>());
         CHECK(result.threshold == (sample.size() >= plan.rank ? sample[plan.rank - 1] : 0.0f));
         check_selection(result.selected, residual, result.threshold, 0, size);
-        SampleScratch scratch;
-        CHECK(sample_threshold(view(residual), plan, scratch) == result.threshold);
+        PassResult again;
+        examine({.kind = PassRequest::Kind::kSampledThreshold, .end = size, .sample = plan}, view(residual), again);
+        CHECK(again.threshold == result.threshold);
       }
     }
   }
@@ -279,24 +281,22 @@ TEST_SUITE("kernels") {
     hwy::GetChosenTarget().DeInit();
   }
 
-  TEST_CASE("SweepCount counts what the passes of its scope read, the innermost scope alone") {
+  TEST_CASE("swept_elements counts what the passes of a thread read") {
     const std::vector<float> gradient = integers(1000, 15);
     std::vector<float> residual(1000);
     PassResult result;
-    examine({}, view(gradient), result);  // nobody counts: nothing happens
-    const SweepCount outer;
+    const std::uint64_t begin = swept_elements();
     accumulate_residual(threshold_request(0, 10, 20), view(gradient), {}, view(residual), result);
-    CHECK(outer.elements() == 1000);
-    {
-      const SweepCount inner;
-      SparseVector selected;
-      select_threshold(view(gradient), 1, 100, 300, selected);
-      magnitude_moments(view(gradient));
-      SampleScratch scratch;
-      sample_threshold(view(gradient), {.stride = 5}, scratch);
-      CHECK(inner.elements() == 200 + 1000 + 13 * kLineElements);
-    }
-    CHECK(outer.elements() == 1000);
+    CHECK(swept_elements() == begin + 1000);
+    SparseVector selected;
+    select_threshold_in(view(gradient), 1, 100, 300, selected);
+    magnitude_moments(view(gradient));
+    CHECK(swept_elements() == begin + 1000 + 200 + 1000);
+    const std::uint64_t before = swept_elements();
+    examine({.kind = PassRequest::Kind::kSampledThreshold, .end = 1000, .sample = {.stride = 5}}, view(gradient),
+            result);
+    CHECK(swept_elements() == before + 13 * kLineElements + 1000);
+    std::thread([] { CHECK(swept_elements() == 0); }).join();
   }
 
   TEST_CASE("lengths that differ, ranges outside the vector and device memory are refused") {

@@ -13,10 +13,10 @@
 #include "core/buffer.h"
 #include "core/rng.h"
 #include "core/targets.h"
-#include "kernels/nn/batch_norm.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/embedding.h"
 #include "kernels/nn/losses.h"
+#include "kernels/nn/normalization.h"
 #include "kernels/nn/sequence_rows.h"
 #include "tests/kernels/host_views.h"
 #include "tests/support/devices.h"
@@ -32,12 +32,12 @@ using test::out;
 using Values = std::vector<float>;
 
 /// Computes the loss with labels in host memory. `gradient` starts as NaN.
-CrossEntropy cross_entropy(const Device& device, const Values& logits, const std::vector<std::int32_t>& labels,
-                           double smoothing, Values& gradient) {
+LossSums cross_entropy(const Device& device, const Values& logits, const std::vector<std::int32_t>& labels,
+                       double smoothing, Values& gradient) {
   const Buffer<float> inputs = on_device(logits, device);
   Buffer<float> gradients = poisoned(logits.size(), device);
-  const CrossEntropy result = softmax_cross_entropy(inputs.view(), View<const std::int32_t>(labels),
-                                                    logits.size() / labels.size(), smoothing, gradients.view());
+  const LossSums result = softmax_cross_entropy(inputs.view(), View<const std::int32_t>(labels),
+                                                logits.size() / labels.size(), smoothing, gradients.view());
   gradient = to_host(gradients.view());
   return result;
 }
@@ -98,7 +98,7 @@ struct BatchNormRun {
 TEST_SUITE("kernels") {
   DRAGONN_DEVICE_TEST("cross-entropy of equal logits is the logarithm of the classes") {
     Values gradient(4);
-    const CrossEntropy result = cross_entropy(device, {1, 1, 1, 1}, {2}, 0, gradient);
+    const LossSums result = cross_entropy(device, {1, 1, 1, 1}, {2}, 0, gradient);
     CHECK(result.loss_sum == doctest::Approx(std::log(4.0)));
     CHECK(result.correct == 0);  // the first of equal logits counts as the prediction
     CHECK(gradient == Values{0.25f, 0.25f, -0.75f, 0.25f});
@@ -107,7 +107,7 @@ TEST_SUITE("kernels") {
   DRAGONN_DEVICE_TEST("cross-entropy averages its gradient over the rows and smooths labels") {
     Values gradient(4);
     const double smoothing = 0.2, exponential = std::exp(2.0);
-    const CrossEntropy result = cross_entropy(device, {2, 0, 0, 0}, {0, 1}, smoothing, gradient);
+    const LossSums result = cross_entropy(device, {2, 0, 0, 0}, {0, 1}, smoothing, gradient);
     const double p = exponential / (exponential + 1);
     CHECK(result.loss_sum == doctest::Approx(-0.9 * std::log(p) - 0.1 * std::log(1 - p) + std::log(2.0)));
     CHECK(result.correct == 1);
@@ -119,8 +119,7 @@ TEST_SUITE("kernels") {
 
   DRAGONN_DEVICE_TEST("cross-entropy of ignored rows counts nowhere") {
     Values gradient(6, 7.0f);
-    const CrossEntropy result =
-        cross_entropy(device, {5, 1, 1, 1, 9, 0}, {kIgnoredLabel, 0, kIgnoredLabel}, 0, gradient);
+    const LossSums result = cross_entropy(device, {5, 1, 1, 1, 9, 0}, {kIgnoredLabel, 0, kIgnoredLabel}, 0, gradient);
     CHECK(result.loss_sum == doctest::Approx(std::log(2.0)));
     CHECK(result.count == 1);
     CHECK(result.correct == 1);
@@ -136,7 +135,7 @@ TEST_SUITE("kernels") {
         logits[c] = static_cast<float>(c % 37) / 8 - 2;
         sum += std::exp(static_cast<double>(logits[c]));
       }
-      const CrossEntropy result = cross_entropy(device, logits, {5}, 0, gradient);
+      const LossSums result = cross_entropy(device, logits, {5}, 0, gradient);
       CHECK(result.loss_sum == doctest::Approx(std::log(sum) - logits[5]).epsilon(1e-6));
       // Rounding of the exponentials: a few units in the last place of numbers below 1.
       for (std::size_t c = 0; c < classes; ++c)
@@ -154,8 +153,7 @@ TEST_SUITE("kernels") {
   DRAGONN_DEVICE_TEST("cross-entropy stays finite for huge logits and works in place") {
     Buffer<float> logits = on_device(Values{1e30f, -1e30f, 0}, device);
     const std::vector<std::int32_t> labels{0};
-    const CrossEntropy result =
-        softmax_cross_entropy(logits.view(), View<const std::int32_t>(labels), 3, 0, logits.view());
+    const LossSums result = softmax_cross_entropy(logits.view(), View<const std::int32_t>(labels), 3, 0, logits.view());
     CHECK(result.loss_sum == 0);
     CHECK(result.correct == 1);
     CHECK(to_host(logits.view()) == Values{0, 0, 0});
@@ -164,7 +162,7 @@ TEST_SUITE("kernels") {
   DRAGONN_DEVICE_TEST("cross-entropy takes labels of its device, and refuses those out of range by their row") {
     const Buffer<float> logits = on_device(Values{0, 0, 3, 0, 1, 2}, device);
     const Buffer<std::int32_t> good = on_device(std::vector<std::int32_t>{1, 0, 1}, device);
-    const CrossEntropy result = softmax_cross_entropy(logits.view(), good.view(), 2, 0, {});
+    const LossSums result = softmax_cross_entropy(logits.view(), good.view(), 2, 0, {});
     CHECK(result.loss_sum == doctest::Approx(std::log(2.0) + std::log1p(std::exp(-3.0)) + std::log1p(std::exp(-1.0))));
     CHECK(result.correct == 2);
     CHECK(result.count == 3);

@@ -87,11 +87,11 @@ double run_ctc(const Device& device, std::size_t steps, std::size_t classes, con
   return loss;
 }
 
-MultiLabelResult run_multi_label(const Device& device, const std::vector<float>& logits, const Targets& targets,
-                                 std::size_t classes, std::vector<float>& gradient) {
+LossSums run_multi_label(const Device& device, const std::vector<float>& logits, const Targets& targets,
+                         std::size_t classes, std::vector<float>& gradient) {
   const Buffer<float> inputs = on_device(logits, device);
   Buffer<float> gradients = poisoned(logits.size(), device);
-  const MultiLabelResult result = multi_label(inputs.view(), targets, classes, gradients.view());
+  const LossSums result = multi_label(inputs.view(), targets, classes, gradients.view());
   gradient = to_host(gradients.view());
   return result;
 }
@@ -173,7 +173,7 @@ TEST_SUITE("kernels") {
     const std::vector<float> logits = random_logits(3 * kClasses, 7);
     const Labels labels{0, 5, 36, 2}, offsets{0, 3, 3, 4};
     std::vector<float> gradient;
-    const MultiLabelResult result = run_multi_label(device, logits, targets_of(labels, offsets), kClasses, gradient);
+    const LossSums result = run_multi_label(device, logits, targets_of(labels, offsets), kClasses, gradient);
     std::vector<bool> positive(logits.size());
     for (const std::size_t place : {std::size_t{0}, std::size_t{5}, std::size_t{36}, 2 * kClasses + 2})
       positive[place] = true;
@@ -190,7 +190,7 @@ TEST_SUITE("kernels") {
     const std::vector<float> logits{1, 5, 2, 7, 0, 0, 100, -100, 0};
     const Labels labels{0, 1, 2}, offsets{0, 2, 3, 3};
     std::vector<float> gradient;
-    const MultiLabelResult result = run_multi_label(device, logits, targets_of(labels, offsets), 3, gradient);
+    const LossSums result = run_multi_label(device, logits, targets_of(labels, offsets), 3, gradient);
     CHECK(result.correct == 1);
     CHECK(result.loss_sum < 200);  // 100 for the label that is missing; nothing overflows
   }

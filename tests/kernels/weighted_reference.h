@@ -17,7 +17,7 @@ struct ConvolutionReference {
 inline ConvolutionReference reference_convolution(const ConvolutionSpec& spec, const std::vector<float>& input,
                                                   const std::vector<float>& weights, const std::vector<float>& bias,
                                                   const std::vector<float>& output_gradient) {
-  const std::int64_t height = spec.vertical.outputs(spec.height), width = spec.horizontal.outputs(spec.width);
+  const std::int64_t height = spec.output_height(), width = spec.output_width();
   const std::int64_t group_inputs = spec.channels / spec.groups, group_outputs = spec.output_channels / spec.groups;
   ConvolutionReference result{std::vector<double>(output_gradient.size()), std::vector<double>(input.size()),
                               std::vector<double>(weights.size()), std::vector<double>(bias.size())};

@@ -101,7 +101,7 @@ void check(const Device& device, const Shape& sample, const Build& build, const 
   compare(pair, rounded(test::random_values(pair.wide->input_size(), 3)), roundings);
 }
 
-Build one(const std::function<std::unique_ptr<Layer>()>& layer) {
+Build one(const std::function<Layer()>& layer) {
   return [layer](LayerGraph& graph) { graph.add("layer", layer(), {LayerGraph::input()}); };
 }
 
@@ -288,24 +288,22 @@ TEST_SUITE("layers") {
   }
 
   DRAGONN_DEVICE_TEST("a layer that takes float32 only keeps its network in float32") {
-    /// A layer from outside, which has not heard of bf16.
-    class Twice final : public Layer {
-     public:
-      std::string kind() const override { return "twice"; }
-      LayerTraits traits() const override { return {}; }
-      Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-      std::unique_ptr<LayerPlan> plan(const PlanContext& context) const override {
-        CHECK(context.type == ElementType::kFloat32);
-        return layer_plan(
-            [](const ForwardPass& pass) { kernels::add(pass.inputs[0].floats(), pass.inputs[0], pass.output); },
-            [](const BackwardPass& pass) {
-              kernels::add(pass.output_gradients[0], pass.output_gradients[0], pass.input_gradients[0]);
-            });
-      }
-    };
+    // A layer from outside, which has not heard of bf16.
+    const Layer twice{
+        .kind = "twice",
+        .output_shape = [](Shapes inputs) { return inputs[0]; },
+        .plan =
+            [](const PlanContext& context) {
+              CHECK(context.type == ElementType::kFloat32);
+              return layer_plan(
+                  [](const ForwardPass& pass) { kernels::add(pass.inputs[0].floats(), pass.inputs[0], pass.output); },
+                  [](const BackwardPass& pass) {
+                    kernels::add(pass.output_gradients[0], pass.output_gradients[0], pass.input_gradients[0]);
+                  });
+            }};
     auto graph = std::make_unique<LayerGraph>(Shape{4});
     const NodeId first = graph->add("first", linear({.outputs = 4}), {LayerGraph::input()});
-    graph->add("second", std::make_unique<Twice>(), {first});
+    graph->add("second", twice, {first});
     CHECK(bf16_obstacle(*graph) == "layer second (twice) takes float32 only");
     Network network(std::move(graph), 0.0, device);
     network.initialize(1);

@@ -35,7 +35,7 @@ void check(const Device& device, const Shape& sample, const Build& build) {
   }
 }
 
-Build one(const std::function<std::unique_ptr<Layer>()>& layer) {
+Build one(const std::function<Layer()>& layer) {
   return [layer](LayerGraph& graph) { graph.add("layer", layer(), {LayerGraph::input()}); };
 }
 

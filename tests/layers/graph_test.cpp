@@ -23,46 +23,35 @@ GraphHarness tied_layers(std::size_t batch) {
   return GraphHarness(std::move(graph), batch);
 }
 
-/// Doubles its input, and counts how often it is asked to.
-class CountingLayer final : public Layer {
- public:
-  struct Counts {
-    int forward = 0, backward = 0;
-  };
-  explicit CountingLayer(Counts& counts) : counts_(counts) {}
-
-  std::string kind() const override { return "counting"; }
-  LayerTraits traits() const override { return {}; }
-  Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
-  std::unique_ptr<LayerPlan> plan(const PlanContext&) const override { return std::make_unique<Plan>(counts_); }
-
- private:
-  class Plan final : public LayerPlan {
-   public:
-    explicit Plan(Counts& counts) : counts_(counts) {}
-    void forward(const ForwardPass& pass) override {
-      ++counts_.forward;
-      kernels::add(pass.inputs[0], pass.inputs[0], pass.output);
-    }
-    void backward(const BackwardPass& pass) override {
-      ++counts_.backward;
-      kernels::add(pass.output_gradients[0], pass.output_gradients[0], pass.input_gradients[0]);
-    }
-
-   private:
-    Counts& counts_;
-  };
-
-  Counts& counts_;
+struct Counts {
+  int forward = 0, backward = 0;
 };
+
+/// Doubles its input, and counts how often it is asked to.
+Layer counting_layer(Counts& counts) {
+  return {.kind = "counting",
+          .output_shape = [](Shapes inputs) { return inputs[0]; },
+          .plan =
+              [&](const PlanContext&) {
+                return layer_plan(
+                    [&](const ForwardPass& pass) {
+                      ++counts.forward;
+                      kernels::add(pass.inputs[0], pass.inputs[0], pass.output);
+                    },
+                    [&](const BackwardPass& pass) {
+                      ++counts.backward;
+                      kernels::add(pass.output_gradients[0], pass.output_gradients[0], pass.input_gradients[0]);
+                    });
+              }};
+}
 
 }  // namespace
 
 TEST_SUITE("layers") {
   DRAGONN_DEVICE_TEST("a GPU is asked for the passes of a plan twice, or again where they have lengths or listeners") {
-    CountingLayer::Counts counts;
+    Counts counts;
     auto graph = std::make_unique<LayerGraph>(Shape{3});
-    graph->add("counting", std::make_shared<CountingLayer>(counts), {LayerGraph::input()});
+    graph->add("counting", counting_layer(counts), {LayerGraph::input()});
     GraphHarness harness(std::move(graph), 1, device);
     const auto passes = [&](float value) {
       CHECK(harness.forward({value, 2, 3}) == Values{2 * value, 4, 6});

@@ -14,7 +14,7 @@ namespace {
 using test::GraphHarness;
 using Values = std::vector<float>;
 
-GraphHarness single(const Device& device, const Shape& sample, std::unique_ptr<Layer> layer, std::size_t batch,
+GraphHarness single(const Device& device, const Shape& sample, Layer layer, std::size_t batch,
                     Mode mode = Mode::kTrain) {
   auto graph = std::make_unique<LayerGraph>(sample);
   graph->add("layer", std::move(layer), {LayerGraph::input()});
@@ -53,7 +53,7 @@ TEST_SUITE("layers") {
     layer.backward({1, 2, 3, 4, 5, 6, 7, 8});
     CHECK(layer.input_gradient() == Values{4, 6, 12, 14});
     const Shape shapes[] = {{1, 2, 2, 1}, {1, 2, 3, 1}};
-    CHECK_THROWS_AS(concatenate()->output_shape(shapes), ShapeError);
+    CHECK_THROWS_AS(concatenate().output_shape(shapes), ShapeError);
   }
 
   DRAGONN_DEVICE_TEST("channels are scaled by the factors of their sample") {
@@ -67,7 +67,7 @@ TEST_SUITE("layers") {
     // The factor times the gradient; and half of the sum over the pixels of value times gradient.
     CHECK(layer.input_gradient() == Values{2 + 0.5f, 3, 0.5f, 4 + 3, 2, 2, 2, 2});
     const Shape shapes[] = {{1, 2, 2, 3}, {1, 2}};
-    CHECK_THROWS_AS(scale_channels()->output_shape(shapes), ShapeError);
+    CHECK_THROWS_AS(scale_channels().output_shape(shapes), ShapeError);
   }
 
   DRAGONN_DEVICE_TEST("local response normalization divides by the neighbours' squares") {

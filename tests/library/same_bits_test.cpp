@@ -22,7 +22,7 @@
 #include "tests/core/temporary_folder.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
-#include "trainer/update/apply_sums.h"
+#include "trainer/run/step_parts.h"
 
 namespace dragonn::test {
 namespace {

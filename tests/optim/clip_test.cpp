@@ -22,8 +22,8 @@ TEST_SUITE("optim") {
       expected += static_cast<double>(values[i]) * values[i];
     }
     CHECK(squared_norm(on_device(values, device).view()) == expected);
-    CHECK(squared_norm(on_device(sparse_of({{3, 3.0f}, {9, -4.0f}}), device)) == 25.0);
-    CHECK(squared_norm(SparseVector(device)) == 0.0);
+    CHECK(squared_norm(on_device(sparse_of({{3, 3.0f}, {9, -4.0f}}), device).values.view()) == 25.0);
+    CHECK(squared_norm(SparseVector(device).values.view()) == 0.0);
   }
 
   DRAGONN_DEVICE_TEST("squares that overflow float32 do not overflow the norm") {

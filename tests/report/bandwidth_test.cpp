@@ -119,7 +119,7 @@ TEST_SUITE("report") {
     const Comparison comparison = compare(runs(16));
     REQUIRE(comparison.groups.size() == 1);
     CHECK(time_model(comparison.groups[0])->ideal == doctest::Approx(14));
-    CHECK(comparison.groups[0].spread_to_target(&Reached::time_ideal)->high == 16);
+    CHECK(comparison.groups[0].spread_of(&Reached::time_ideal)->high == 16);
     FakeRun low(example.temporary / "x-seed3");
     low.config("topk", 3).virtual_summary().both(10, 0.1, 12, 10);
     auto more = runs(16);

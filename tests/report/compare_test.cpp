@@ -122,10 +122,10 @@ TEST_SUITE("report") {
     CHECK(*comparison.dense == 0);
     CHECK(*comparison.target == doctest::Approx(0.76));
     CHECK(comparison.target_reason == "at least 95 % of dense's final value");
-    CHECK_FALSE(comparison.groups[1].spread_to_target(&Reached::time));  // one seed does not reach it
+    CHECK_FALSE(comparison.groups[1].spread_of(&Reached::time));  // one seed does not reach it
     const Comparison given = compare(example.runs(), {.target = 0.7});
     CHECK(*given.target == 0.7);
-    CHECK(given.groups[1].spread_to_target(&Reached::step)->mean == 15);
+    CHECK(given.groups[1].spread_of(&Reached::step)->mean == 15);
   }
 
   TEST_CASE("the share of dense's quality that makes the target can be chosen, above 0 and at most 1") {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "report/fit.h"
-
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "report/run.h"
 #include "tests/core/temporary_folder.h"
 
 namespace {

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "report/assets.h"
 #include "report/outputs.h"
 #include "tests/core/temporary_folder.h"
 #include "tests/report/fake_run.h"
@@ -95,11 +94,13 @@ TEST_SUITE("report") {
   }
 
   TEST_CASE("every chart has a role, words and a table, and every wide table scrolls by itself") {
-    const std::string page(assets::kPage), describe(assets::kDescribe);
+    const auto parts = page_parts();
+    const std::string page(parts.at("page")), describe(parts.at("describe_js"));
     CHECK(describe.find("setAttribute('role', 'img')") != std::string::npos);
     CHECK(describe.find("setAttribute('aria-label'") != std::string::npos);
     std::size_t drawn = 0, canvases = 0;
-    for (std::string_view script : {assets::kPays, assets::kEstimation, assets::kCharts, assets::kLines}) {
+    for (const char* name : {"pays_js", "estimation_js", "charts_js", "lines_js"}) {
+      const std::string_view script = parts.at(name);
       for (std::size_t at = script.find("new Chart("); at != script.npos; at = script.find("new Chart(", at + 1))
         ++drawn;
       for (std::size_t at = script.find("describe"); at != script.npos; at = script.find("describe", at + 1)) {

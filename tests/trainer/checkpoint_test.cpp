@@ -13,6 +13,7 @@
 #include "comm/local/local.h"
 #include "core/error.h"
 #include "core/file.h"
+#include "core/log.h"
 #include "tests/core/temporary_folder.h"
 
 namespace dragonn::trainer::testing {
@@ -110,7 +111,17 @@ TEST_SUITE("trainer") {
     fs::create_directory(folder / "notes");
     write_file_atomically(folder / "notes/DONE", std::string_view("all of it"));
     CHECK(store.list() == std::vector{folder / "step-00000003"});
-    CHECK(store.renamed() == std::vector{folder / "keep-this", folder / "step-99999999"});
+    const TemporaryFolder logs;
+    log::set_level(log::Level::kWarning);
+    log::set_file(logs / "log.txt");
+    CHECK(store.newest() == folder / "step-00000003");
+    log::set_file({});
+    log::set_level(log::Level::kError);
+    const std::string warnings = read_text_file(logs / "log.txt");
+    for (const char* renamed : {"keep-this", "step-99999999"}) {
+      CHECK(warnings.find((folder / renamed).string() + " is not named after the step") != std::string::npos);
+    }
+    CHECK(warnings.find("notes") == std::string::npos);
     CHECK(CheckpointStore::read_rank(folder / "keep-this", 1).get<std::uint64_t>("step") == 1);
 
     save(folder.path(), {4, 5});

@@ -9,9 +9,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "codec/value_codec.h"
+#include "codec/values/value_codec.h"
 #include "comm/local/local.h"
-#include "comm/sparse/registry.h"
+#include "comm/sparse/sparse_collective.h"
 #include "compress/memory.h"
 #include "core/archive.h"
 #include "exchange/exchange_plan.h"
@@ -91,9 +91,9 @@ TEST_SUITE("trainer") {
 
   TEST_CASE("the momentum of an entry that was sent as 0 goes on") {
     using Entries = std::vector<std::pair<std::uint32_t, float>>;
-    const codec::ListCoding coding{
+    const codec::CodecChoice coding{
         {"rice", Settings(Registry<codec::IndexCodecEntry>::instance().at("rice").settings)},
-        {"int4", Settings(Registry<codec::ListValueCodecEntry>::instance().at("int4").settings)}};
+        {"int4", Settings(Registry<codec::ValueCodecEntry>::instance().at("int4").settings)}};
     // Specification, section 6: 1 beside 100 is 0 in a code of 4 bits, and stays with rank 0.
     const auto check = [&](const std::string& name, const std::string& put_back, const Entries& others) {
       CAPTURE(name);

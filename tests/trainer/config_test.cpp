@@ -7,9 +7,9 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.h"
-#include "trainer/config/config_hint.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/methods.h"
 #include "trainer/config/toml_config.h"
@@ -94,8 +94,11 @@ TEST_SUITE("trainer") {
   TEST_CASE("the update scheme is synchronous, and an unknown one is refused with those that there are") {
     CHECK(parse().update.scheme.name == "synchronous");
     CHECK(parse().update.scheme.entry().make(Settings())->is_synchronized());
-    CHECK(contains(error_of(std::string(kBase) + "[update]\nscheme = \"synchronos\"\n"),
-                   "update.scheme = \"synchronos\": expected string, one of synchronous; did you mean 'synchronous'?"));
+    const auto names = Registry<UpdateSchemeEntry>::instance().names();
+    CHECK(
+        contains(error_of(std::string(kBase) + "[update]\nscheme = \"synchronos\"\n"),
+                 fmt::format("update.scheme = \"synchronos\": expected string, one of {}; did you mean 'synchronous'?",
+                             fmt::join(names, " | "))));
     CHECK(contains(error_of(kBase, {"update.every=2"}), "unknown key"));
   }
 

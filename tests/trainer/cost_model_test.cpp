@@ -40,11 +40,10 @@ struct AloneCost {
 AloneCost cost_alone(const comm::NetworkModel& network, int ranks, const ProfileRow& profile, double density,
                      const std::string& algorithm = "ring") {
   const exchange::ExchangeRules rules = rules_with(algorithm);
-  const CostModel model(network, rules, ranks);
-  AloneCost cost{model.cost(CostCurve({profile}), profile.numel, density), {}};
-  model.add_to(cost.latencies, profile.numel, exchange::ExchangeForm::kSparse, density);
-  choose_sparse(std::span(&cost.tensor, 1), std::span(&cost.latencies, 1));
-  return cost;
+  const exchange::Bucket bucket{.name = "alone", .size = profile.numel, .sparse = true};
+  const DensityCosts costs =
+      CostModel{network, rules, ranks}.costs(std::span(&bucket, 1), CostCurve({profile}), density);
+  return {costs.tensors.front(), costs.groups.front()};
 }
 
 std::string error_of(const std::string& text) {
@@ -198,9 +197,9 @@ TEST_SUITE("trainer") {
 
   TEST_CASE("every quantizer can be measured, and is told by its name") {
     const Buffer<float> gradient = profile_gradient(4096);
-    for (const std::string& quantizer : Registry<codec::ValueCodecEntry>::instance().names()) {
+    for (const std::string& quantizer : Registry<codec::QuantizerEntry>::instance().names()) {
       CAPTURE(quantizer);
-      const ProfiledExchange exchange{.quantizer = with_defaults<codec::ValueCodecEntry>(quantizer),
+      const ProfiledExchange exchange{.quantizer = with_defaults<codec::QuantizerEntry>(quantizer),
                                       .memory = with_defaults<compress::MemoryEntry>("none"),
                                       .ranks = 3};
       const ProfileRow measured = measure_profile(exchange, gradient.view(), {.ahead = 1, .counted = 3});

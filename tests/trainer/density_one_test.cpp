@@ -9,7 +9,7 @@
 #include "comm/local/local.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
-#include "trainer/update/apply_sums.h"
+#include "trainer/run/step_parts.h"
 
 namespace dragonn::trainer::testing {
 namespace {

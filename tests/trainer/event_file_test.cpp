@@ -13,7 +13,6 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/metrics/magnitude_counts.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -7,8 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "core/units_text.h"
-#include "trainer/metrics/progress_report.h"
-#include "trainer/metrics/summary.h"
+#include "trainer/metrics/run_report.h"
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include "tests/trainer/quick_run.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/plan.h"
-#include "trainer/update/apply_sums.h"
+#include "trainer/run/step_parts.h"
 
 namespace dragonn::trainer::testing {
 namespace {
@@ -93,7 +93,7 @@ std::vector<double> sent_bytes(const RunSpec& config, const data::DatasetSplits&
   return sent;
 }
 
-exchange::ByteForecast forecast_of(const RunSpec& config, const data::DatasetSplits& data, int world) {
+ByteForecast forecast_of(const RunSpec& config, const data::DatasetSplits& data, int world) {
   const layers::Network network = make_network(config, *data.train);
   const double density = config.compression.density;
   return exchange::forecast_bytes(config.rules, exchange::plan_exchange(config.rules, network.arena(), density, world),
@@ -102,15 +102,15 @@ exchange::ByteForecast forecast_of(const RunSpec& config, const data::DatasetSpl
 
 /// Checks the mean of every ten steps against its part's range.
 void check_windows(const RunSpec& config, const data::DatasetSplits& data, int world, std::uint64_t steps) {
-  const exchange::ByteForecast forecast = forecast_of(config, data, world);
+  const ByteForecast forecast = forecast_of(config, data, world);
   CAPTURE(world);
-  CAPTURE(describe(forecast));
+  CAPTURE(exchange::describe(forecast));
   const std::vector<double> sent = sent_bytes(config, data, world, steps);
   for (std::uint64_t begin = 0; begin < steps; begin += kWindow) {
     CAPTURE(begin);
     double mean = 0;
     for (std::uint64_t step = begin; step < begin + kWindow; ++step) mean += sent[step] / kWindow;
-    const exchange::ByteRange& range = begin < forecast.first_steps ? forecast.first : forecast.settled;
+    const ByteRange& range = begin < forecast.first_steps ? forecast.first : forecast.settled;
     // A bucket's list is a whole number of entries.
     CHECK(mean >= range.low * 0.999 - 64);
     CHECK(mean <= range.high * 1.001 + 64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/run/gradient_dump.h"
+#include "trainer/run/run_recorder.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -26,7 +26,7 @@ std::map<std::string, Values> dumps(const std::vector<std::string>& overrides) {
   quick_run(quick_config(overrides), 2, folder.path());
   std::map<std::string, Values> files;
   for (const auto& file : std::filesystem::directory_iterator(folder.path() / "gradients")) {
-    files[file.path().filename().string()] = read_npy<float>(file.path()).values;
+    files[file.path().filename().string()] = read_npy(file.path()).values;
   }
   return files;
 }

@@ -115,17 +115,18 @@ TEST_CASE("the exchanged sum is the sum of what the ranks' quantizers send, roun
       sums[static_cast<std::size_t>(communicator.rank())].assign(sum.begin(), sum.end());
     });
     std::vector<float> expected(kNumel, 0.0f);
-    const auto& entry = Registry<codec::ValueCodecEntry>::instance().at(name);
+    const auto& entry = Registry<codec::QuantizerEntry>::instance().at(name);
     for (int rank = 0; rank < kWorld; ++rank) {
       const std::vector<float> gradient = gradient_of(rank);
-      const auto quantizer = entry.make(Settings(entry.settings), kNumel, Device{});
-      std::vector<std::byte> code(quantizer->code_bytes());
+      const auto quantizer = entry.make(Settings(entry.settings));
+      std::vector<std::byte> code(quantizer->code_bytes(kNumel));
       kernels::PassResult pass;
       const View<const float> acc{std::span<const float>(gradient)};
       kernels::examine(quantizer->plan(), acc, pass);
-      quantizer->encode({.seed = 3, .step = 0, .rank = rank, .bucket = 0}, pass, acc, std::span<std::byte>(code));
+      quantizer->encode(acc, {.seed = 3, .step = 0, .rank = rank, .bucket = 0, .pass = &pass},
+                        std::span<std::byte>(code));
       std::vector<float> decoded(kNumel);
-      quantizer->decode(std::span<const std::byte>(code), std::span<float>(decoded));
+      quantizer->sum(std::span<const std::byte>(code), {}, std::span<float>(decoded));
       for (std::size_t i = 0; i < kNumel; ++i) expected[i] += decoded[i];
     }
     for (const auto& sum : sums) CHECK(sum == expected);

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "comm/local/local.h"
-#include "comm/sparse/registry.h"
+#include "comm/sparse/sparse_collective.h"
 #include "core/file.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"

@@ -87,8 +87,8 @@ TEST_CASE("the table has a line per tensor with its times and decision, in colum
   for (const char* word : {"tensor", "size", "T_full", "T_enc", "T_dec", "T_spr", "decision"})
     CHECK(lines[1].find(word) != std::string::npos);
   // 1.5 * 4000 bytes at 1e8 bytes/s; 3 * 800 bytes. Each of three groups has 6 latencies dense, two have 2 sparse.
-  CHECK(lines[2] == "a                1000       0.0600       0.1000       0.0100       0.0240  sparse");
-  CHECK(lines[4] == "latencies                  18.0000                                 4.0000  of 3 groups");
+  CHECK(lines[2] == "a          1000     0.0600    0.1000    0.0100    0.0240  sparse");
+  CHECK(lines[4] == "latencies          18.0000                        4.0000  of 3 groups");
   CHECK(lines[2].find("sparse") == lines[1].find("decision"));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Tests of the comparison of the bytes that a run sends with those that were assumed.
-#include "trainer/run/traffic_check.h"
+#include "trainer/run/run_recorder.h"
 
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace {
 
 using namespace exchange::testing;
 
-constexpr exchange::ByteRange kAssumed{.low = 80, .expected = 100, .high = 300};
+constexpr ByteRange kAssumed{.low = 80, .expected = 100, .high = 300};
 
 /// Runs `steps` steps in which rank r sends `bytes(step)` + r - 1 bytes, and returns the steps, from 1, that told
 /// something, on all ranks alike.

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "comm/virtual/virtual_clock.h"
+#include "comm/virtual/virtual_worker.h"
 #include "core/file.h"
 #include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"

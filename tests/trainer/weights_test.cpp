@@ -185,7 +185,7 @@ TEST_SUITE("trainer") {
     const std::int64_t count = 3;
     tensors.push_back({"module.conv1.bn.num_batches_tracked", "I64", {}, std::as_bytes(std::span(&count, 1))});
     tensors.push_back({"head.scale", "I64", {}, std::as_bytes(std::span(&count, 1))});
-    write_safetensors(folder / "weights", tensors, {});
+    write_file_atomically(folder / "weights", safetensors_bytes(tensors, {}));
     const auto first = [&] { return network.arena().value(network.arena().parameters().size() - 1).host()[0]; };
     const float kept = first();
     const std::vector<std::string> warnings = import_weights(folder / "weights", network);
@@ -208,7 +208,7 @@ TEST_SUITE("trainer") {
     const std::vector<std::uint16_t> weight{0x0000, 0x8001, 0x03ff, 0x3555, 0x7bff, 0xfbff}, bias{0x4049, 0xff7f};
     const std::vector<FileTensor> tensors{{"output.weight", "F16", {2, 3}, std::as_bytes(std::span(weight))},
                                           {"output.bias", "BF16", {2}, std::as_bytes(std::span(bias))}};
-    write_safetensors(folder / "weights", tensors, {});
+    write_file_atomically(folder / "weights", safetensors_bytes(tensors, {}));
     CHECK(import_weights(folder / "weights", network).empty());
     const std::vector<float> expected{0, -0x1p-24F, 0x3ffp-24F, 0x1.554p-2F, 65504, -65504, 0x1.92p1F, -0x1.fep127F};
     std::vector<float> read;
@@ -224,7 +224,7 @@ TEST_SUITE("trainer") {
     const std::vector<float> before(network.arena().values().host().begin(), network.arena().values().host().end());
     const std::vector<std::byte> zeros(64);
     const auto refused = [&](const std::vector<FileTensor>& tensors) -> std::string {
-      write_safetensors(folder / "w", tensors, {});
+      write_file_atomically(folder / "w", safetensors_bytes(tensors, {}));
       try {
         import_weights(folder / "w", network);
       } catch (const ConfigError& error) {

@@ -15,18 +15,12 @@
 #include "core/program.h"
 #include "core/units_text.h"
 #include "layers/graph.h"
+#include "trainer/config/config_keys.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
-#include "trainer/config/resolve.h"
 
 namespace dragonn::trainer {
 namespace {
-
-/// Throws the formatted ConfigError unless the parts fit.
-template <class... Args>
-void require(bool fits, fmt::format_string<Args...> otherwise, Args&&... args) {
-  if (!fits) throw ConfigError(fmt::format(otherwise, std::forward<Args>(args)...));
-}
 
 void check_network(const NetworkConfig& network) {
   const bool has_preset = network.preset != "none", is_measured = network.compute == comm::Compute::kMeasured;
@@ -85,7 +79,6 @@ RawConfig read_config_file(const std::filesystem::path& path) {
   }
 }
 
-/// Returns a config whose parts fit together. @throws ConfigError.
 RunSpec to_spec(RawConfig raw, const std::string& name, std::span<const std::string> overrides) {
   Config config = resolve_config(std::move(raw), overrides, /*complete=*/true);
   try {
@@ -193,11 +186,10 @@ data::DatasetSplits load_data(const Config& config) {
 
 layers::Network make_network(const Config& config, const data::Dataset& data, Device device) {
   layers::Network network = make_network(config, data.sample_shape(), data.classes(), device);
-  if (network.target_kind() != data.target_kind()) {
-    throw ConfigError(fmt::format("model '{}' learns {}, but data '{}' have {}", config.model.name,
-                                  kTargets[static_cast<std::size_t>(network.target_kind())], config.data.name,
-                                  kTargets[static_cast<std::size_t>(data.target_kind())]));
-  }
+  const auto target = static_cast<std::size_t>(network.target_kind());
+  const auto given = static_cast<std::size_t>(data.target_kind());
+  require(target == given, "model '{}' learns {}, but data '{}' have {}", config.model.name, kTargets[target],
+          config.data.name, kTargets[given]);
   return network;
 }
 

@@ -14,11 +14,9 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/printable.h"
-#include "trainer/config/config_hint.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/config/methods.h"
-#include "trainer/config/resolve.h"
 #include "trainer/config/toml_config.h"
 
 namespace dragonn::trainer {
@@ -211,7 +209,6 @@ class Resolver {
     }
   }
 
-  /// Returns the names of all tables that the config may have.
   std::vector<std::string> valid_tables() const {
     std::vector<std::string> names;
     for (const ConfigKey& key : schema_.keys) {

@@ -12,11 +12,10 @@
 
 #include "codec/indices/index_codec.h"
 #include "codec/list_codec.h"
-#include "codec/value_codec.h"
-#include "codec/values/list_value_codec.h"
+#include "codec/values/value_codec.h"
 #include "comm/communicator.h"
 #include "comm/network_model.h"
-#include "comm/virtual/virtual_clock.h"
+#include "comm/virtual/virtual_worker.h"
 #include "compress/density_schedule.h"
 #include "core/choice.h"
 #include "core/log.h"
@@ -138,7 +137,7 @@ struct CompressionConfig : CompressionKeys {
   /// Returns whether entries are selected: only then has a density a meaning.
   bool selects() const { return sparsifier.name != "none" && !(quantizes() && sparsifier.name == "all"); }
   /// Returns the codec of lists.
-  codec::ListCoding coding() const { return {codec.indices, codec.values}; }
+  codec::CodecChoice coding() const { return {codec.indices, codec.values}; }
 };
 
 /// The table [comm].

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/config/config_keys.h"
 
+#include <algorithm>
 #include <concepts>
 #include <limits>
 #include <utility>
@@ -95,6 +96,42 @@ std::vector<std::string> network_words() {
   return words;
 }
 
+/// Words of other programs, and their names here.
+constexpr std::pair<const char*, const char*> kOtherWords[] = {{"lr", "learning_rate"},
+                                                               {"eta", "learning_rate"},
+                                                               {"step_size", "learning_rate"},
+                                                               {"bs", "batch_size"},
+                                                               {"batch", "batch_size"},
+                                                               {"mom", "momentum"},
+                                                               {"wd", "weight_decay"},
+                                                               {"l2", "weight_decay"},
+                                                               {"arch", "model"},
+                                                               {"accum", "gradient_accumulation"},
+                                                               {"accumulation", "gradient_accumulation"},
+                                                               {"smoothing", "label_smoothing"},
+                                                               {"compressor", "method"},
+                                                               {"compression", "method"},
+                                                               {"ratio", "density"},
+                                                               {"sparsity", "density"},
+                                                               {"bandwidth", "gbps"},
+                                                               {"latency", "latency_us"},
+                                                               {"nodes", "workers"},
+                                                               {"world_size", "workers"},
+                                                               {"ranks", "workers"},
+                                                               {"threads", "threads_per_worker"},
+                                                               {"timeout", "timeout_s"},
+                                                               {"gpu", "cuda"},
+                                                               {"nvidia", "cuda"}};
+
+/// The shortest name that is searched in others: shorter ones occur in too many.
+constexpr std::size_t kShortestPart = 3;
+
+template <class Property>
+std::optional<std::string> first_of(const std::vector<std::string>& candidates, const Property& property) {
+  const auto found = std::ranges::find_if(candidates, property);
+  return found == candidates.end() ? std::nullopt : std::optional(*found);
+}
+
 }  // namespace
 
 SettingValue ConfigKey::convert(SettingValue value) const {
@@ -147,6 +184,30 @@ ConfigSchema config_schema() {
 #undef TABLE_BLOCK
 #undef PLACE
   return schema;
+}
+
+std::optional<std::string> likely_name(const std::string& name, const std::vector<std::string>& candidates) {
+  for (const auto& [other, ours] : kOtherWords) {
+    if (name == other && std::ranges::count(candidates, ours) > 0) return ours;
+  }
+  if (const auto nearest = nearest_name(name, candidates)) return nearest;
+  if (name.size() < kShortestPart) return std::nullopt;
+  return first_of(candidates, [&](const std::string& other) { return other.find(name) != std::string::npos; });
+}
+
+std::optional<std::string> likely_table(const std::string& name, const std::vector<std::string>& tables) {
+  if (const auto likely = likely_name(name, tables)) return likely;
+  return first_of(tables,
+                  [&](const std::string& table) { return table.size() >= kShortestPart && name.starts_with(table); });
+}
+
+std::optional<std::string> likely_key(const std::string& name) {
+  const std::vector<ConfigKey> keys = config_schema().keys;
+  std::vector<std::string> names;
+  for (const ConfigKey& key : keys) names.push_back(key.spec.name);
+  const std::optional<std::string> meant = std::ranges::count(names, name) > 0 ? name : likely_name(name, names);
+  if (!meant) return std::nullopt;
+  return keys[static_cast<std::size_t>(std::ranges::find(names, *meant) - names.begin())].path();
 }
 
 }  // namespace dragonn::trainer

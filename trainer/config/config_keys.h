@@ -5,11 +5,13 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/settings.h"
 #include "trainer/config/config.h"
+#include "trainer/config/toml_config.h"
 
 namespace dragonn::trainer {
 
@@ -56,5 +58,19 @@ struct ConfigSchema {
 
 /// Returns all keys, and the components that are registered now.
 ConfigSchema config_schema();
+
+/// Applies `overrides`, fills in defaults, resolves the method, and checks each key. @param complete required keys must
+/// be there; otherwise a model or data set without a name stays without settings. @throws ConfigError, as load_config.
+Config resolve_config(RawConfig raw, std::span<const std::string> overrides, bool complete);
+
+/// Returns the candidate that `name` most likely means: another word for it (lr: learning_rate, gpu: cuda), one of a
+/// similar spelling, or one that contains it. Returns nothing if there is none.
+std::optional<std::string> likely_name(const std::string& name, const std::vector<std::string>& candidates);
+
+/// Returns the table that `name` most likely means: as likely_name, and a table that begins it (dataset: data).
+std::optional<std::string> likely_table(const std::string& name, const std::vector<std::string>& tables);
+
+/// Returns the fixed key, "table.name", that `name` most likely means in any table; nothing if there is none.
+std::optional<std::string> likely_key(const std::string& name);
 
 }  // namespace dragonn::trainer

@@ -12,16 +12,10 @@
 #include "comm/tcp/rendezvous.h"
 #include "compress/density_schedule.h"
 #include "core/error.h"
-#include "trainer/config/resolve.h"
+#include "trainer/config/config_keys.h"
 
 namespace dragonn::trainer {
 namespace {
-
-/// Throws the formatted ConfigError unless the parts fit.
-template <class... Args>
-void require(bool fits, fmt::format_string<Args...> otherwise, Args&&... args) {
-  if (!fits) throw ConfigError(fmt::format(otherwise, std::forward<Args>(args)...));
-}
 
 /// Checks the parts: a sparsifier, a quantizer, or with the method dense neither.
 void check_parts(const CompressionConfig& compression) {

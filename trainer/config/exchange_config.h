@@ -4,11 +4,21 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "core/error.h"
 #include "trainer/config/config.h"
 
 namespace dragonn::trainer {
+
+/// Throws the formatted ConfigError unless the parts fit.
+template <class... Args>
+void require(bool fits, fmt::format_string<Args...> otherwise, Args&&... args) {
+  if (!fits) throw ConfigError(fmt::format(otherwise, std::forward<Args>(args)...));
+}
 
 /// Returns the rules of a resolved config.
 exchange::ExchangeRules exchange_rules(const Config& config);

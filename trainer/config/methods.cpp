@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "codec/value_codec.h"
+#include "codec/values/value_codec.h"
 #include "compress/sparsifier.h"
 #include "core/error.h"
 #include "core/plugins.h"
@@ -46,7 +46,7 @@ const std::vector<Method>& presets() {
   return table;
 }
 
-Method quantizer_method(const codec::ValueCodecEntry& entry) {
+Method quantizer_method(const codec::QuantizerEntry& entry) {
   const std::string memory = entry.unbiased ? "none" : "residual";
   return {entry.name, entry.summary, "none", exchange::kCodeCollective, memory, memory, entry.name};
 }
@@ -68,7 +68,7 @@ Method find_method(const std::string& name) {
   const auto preset = std::ranges::find(presets(), name, &Method::name);
   if (preset != presets().end()) return *preset;
   const auto& sparsifiers = Registry<compress::SparsifierEntry>::instance();
-  const auto& quantizers = Registry<codec::ValueCodecEntry>::instance();
+  const auto& quantizers = Registry<codec::QuantizerEntry>::instance();
   if (quantizers.contains(name)) return quantizer_method(quantizers.at(name));
   if (!sparsifiers.contains(name)) throw ConfigError(unknown_name_message("method", name, method_names()));
   return {name, sparsifiers.at(name).summary, name};
@@ -76,7 +76,7 @@ Method find_method(const std::string& name) {
 
 std::vector<std::string> method_names() {
   std::vector<std::string> names = Registry<compress::SparsifierEntry>::instance().names();
-  for (std::string& name : Registry<codec::ValueCodecEntry>::instance().names()) names.push_back(std::move(name));
+  for (std::string& name : Registry<codec::QuantizerEntry>::instance().names()) names.push_back(std::move(name));
   for (const Method& preset : presets()) names.push_back(preset.name);
   std::ranges::sort(names);
   names.erase(std::ranges::unique(names).begin(), names.end());
@@ -86,7 +86,7 @@ std::vector<std::string> method_names() {
 void load_plugin_methods(const std::filesystem::path& file, const std::string& named_by) {
   load_plugin(file, named_by);
   const auto& sparsifiers = Registry<compress::SparsifierEntry>::instance();
-  const auto& quantizers = Registry<codec::ValueCodecEntry>::instance();
+  const auto& quantizers = Registry<codec::QuantizerEntry>::instance();
   refuse_hidden(sparsifiers, quantizers);
   refuse_hidden(quantizers, sparsifiers);
 }

@@ -50,7 +50,6 @@ std::optional<SettingValue> setting_value(const toml::node& node) {
   return std::nullopt;
 }
 
-/// Returns the value on one line, for error messages.
 std::string one_line(const toml::node& node) {
   std::ostringstream stream;
   node.visit([&](const auto& concrete) { stream << concrete; });

@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "trainer/cost_model/exchange_ways.h"
-
 namespace dragonn::trainer {
 namespace {
 
@@ -24,8 +22,6 @@ constexpr double kLowestGbps = 1e-6, kHighestGbps = 1e6;
 /// The stages of one step, in different ways of exchanging.
 class Steps {
  public:
-  Steps(const SelectionQuestion& question, const CostCurve& curve, double density)
-      : Steps(question, curve, density, question.counts) {}
   /// @param counts of sparse exchanges; empty: the expected ones.
   Steps(const SelectionQuestion& question, const CostCurve& curve, double density,
         const std::optional<comm::AssumedCounts>& counts)
@@ -128,7 +124,6 @@ std::optional<double> break_even_gbps(double gbps, bool upwards, const Differenc
   return far;
 }
 
-/// A dense exchange by one algorithm.
 struct DenseExchange {
   std::string algorithm;
   Stages stages;
@@ -187,7 +182,7 @@ void add_ranges(StepAdvice& advice, const SelectionQuestion& question, const Sec
 
 StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& network, const DensityCosts& costs,
                   const CostCurve& curve, std::optional<double> backward_seconds) {
-  const Steps steps(question, curve, costs.density);
+  const Steps steps(question, curve, costs.density, question.counts);
   const std::vector<Way> all = exchange_ways(question, network, costs, curve, backward_seconds.has_value());
   const Way& own = all.front();
   const auto beside = own.overlaps() ? backward_seconds : std::nullopt;

@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <memory>
 #include <span>
 
 #include <omp.h>
 
 #include "comm/sparse/batch_decoder.h"
-#include "compress/memory.h"
-#include "compress/sparsifier.h"
 #include "core/rng.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
@@ -40,62 +37,21 @@ std::unique_ptr<compress::Memory> make_memory(const ProfiledExchange& exchange, 
       .make(exchange.memory.settings, numel, exchange.momentum, exchange.nesterov, exchange.device);
 }
 
-/// Runs the local part of a step of one rank that sparsifies, up to the values that it would send.
-class Encoder {
- public:
-  Encoder(const ProfiledExchange& exchange, std::size_t numel)
-      : numel_(numel),
-        context_{.world_size = exchange.ranks,
-                 .density = exchange.density,
-                 .k = compress::target_count(exchange.density, numel)},
-        sparsifier_(Registry<compress::SparsifierEntry>::instance()
-                        .at(exchange.sparsifier.name)
-                        .make(exchange.sparsifier.settings, numel, exchange.device)),
-        memory_(make_memory(exchange, numel)),
-        counts_(static_cast<std::size_t>(exchange.ranks)),
-        selected_(exchange.device) {}
-
-  void run(View<const float> gradient) {
-    const kernels::PassRequest request = sparsifier_->plan(context_);
-    const kernels::PassResult& pass = memory_->compensate(request, gradient, 1.0f);
-    if (const auto proposal = sparsifier_->propose(context_, memory_->accumulated()))
-      sparsifier_->accept_proposal(*proposal);
-    sparsifier_->select(context_, pass, memory_->accumulated(), selected_);
-    memory_->settle({.contributed = selected_.indices.view()});
-    // The counts are as if the ranks had selected alike, for methods that adapt to them.
-    std::ranges::fill(counts_, selected_.size());
-    sparsifier_->observe({.step = context_.step,
-                          .numel = numel_,
-                          .k = context_.k,
-                          .selected_counts = counts_,
-                          .global_count = std::min(numel_, selected_.size() * counts_.size())});
-    ++context_.step;
-  }
-
- private:
-  std::size_t numel_;
-  compress::SelectContext context_;
-  std::unique_ptr<compress::Sparsifier> sparsifier_;
-  std::unique_ptr<compress::Memory> memory_;
-  std::vector<std::uint64_t> counts_;
-  SparseVector selected_;
-};
-
 /// Runs the local parts of a step of one rank that quantizes.
 class Quantizer {
  public:
   Quantizer(const ProfiledExchange& exchange, std::size_t numel)
-      : codec_(Registry<codec::ValueCodecEntry>::instance()
-                   .at(exchange.quantizer.name)
-                   .make(exchange.quantizer.settings, numel, exchange.device)),
+      : codec_(
+            Registry<codec::QuantizerEntry>::instance().at(exchange.quantizer.name).make(exchange.quantizer.settings)),
         memory_(make_memory(exchange, numel)),
-        codes_(static_cast<std::size_t>(exchange.ranks) * codec_->code_bytes(), exchange.device),
+        code_bytes_(codec_->code_bytes(numel)),
+        codes_(static_cast<std::size_t>(exchange.ranks) * code_bytes_, exchange.device),
         sum_(numel, exchange.device) {}
 
   void encode(View<const float> gradient) {
-    const kernels::PassResult& pass = memory_->compensate(codec_->plan(), gradient, 1.0f);
-    codec_->encode(context_, pass, memory_->accumulated(), code());
-    memory_->settle({.code = {codec_.get(), code()}});
+    context_.pass = &memory_->compensate(codec_->plan(), gradient, 1.0f);
+    codec_->encode(memory_->accumulated(), context_, code());
+    memory_->settle({.codec = codec_.get(), .code = code()});
     ++context_.step;
   }
   /// Makes the codes of all ranks alike, for decode().
@@ -105,14 +61,15 @@ class Quantizer {
       kernels::transfer_bytes(code, codes_.view().subview(begin, code.size()));
     }
   }
-  void decode() { codec_->decode(codes_.view(), sum_.view()); }
+  void decode() { codec_->sum(codes_.view(), {}, sum_.view()); }
 
  private:
-  View<std::byte> code() { return codes_.view().subview(0, codec_->code_bytes()); }
+  View<std::byte> code() { return codes_.view().subview(0, code_bytes_); }
 
   std::unique_ptr<codec::ValueCodec> codec_;
   std::unique_ptr<compress::Memory> memory_;
-  codec::CodeContext context_;
+  codec::EncodeContext context_;
+  std::size_t code_bytes_;
   Buffer<std::byte> codes_;  // of all ranks, back to back; the first is the rank's own
   Buffer<float> sum_;
 };
@@ -189,6 +146,40 @@ ProfileKey ProfiledExchange::key(int threads) const {
           .device = device.is_cpu() ? "cpu" : "cuda"};
 }
 
+LocalSelection::LocalSelection(const ProfiledExchange& exchange, std::size_t numel)
+    : numel_(numel),
+      context_{.world_size = exchange.ranks,
+               .density = exchange.density,
+               .k = compress::target_count(exchange.density, numel)},
+      sparsifier_(Registry<compress::SparsifierEntry>::instance()
+                      .at(exchange.sparsifier.name)
+                      .make(exchange.sparsifier.settings, numel, exchange.device)),
+      memory_(make_memory(exchange, numel)),
+      counts_(static_cast<std::size_t>(exchange.ranks)),
+      selected_(exchange.device) {}
+
+void LocalSelection::select(View<const float> gradient, const std::function<void(kernels::PassRequest&)>& change) {
+  kernels::PassRequest request = sparsifier_->plan(context_);
+  if (change) change(request);
+  const kernels::PassResult& pass = memory_->compensate(request, gradient, 1.0f);
+  if (context_.world_size > 1) {
+    if (const auto proposal = sparsifier_->propose(context_, memory_->accumulated()))
+      sparsifier_->accept_proposal(*proposal);
+  }
+  sparsifier_->select(context_, pass, memory_->accumulated(), selected_);
+}
+
+void LocalSelection::finish(const compress::Settlement& settlement) {
+  memory_->settle(settlement);
+  std::ranges::fill(counts_, selected_.size());
+  sparsifier_->observe({.step = context_.step,
+                        .numel = numel_,
+                        .k = context_.k,
+                        .selected_counts = counts_,
+                        .global_count = std::min(numel_, selected_.size() * counts_.size())});
+  ++context_.step;
+}
+
 ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> gradient, const ProfileRuns& runs) {
   const std::size_t numel = gradient.size();
   ProfileRow row{.key = exchange.key(omp_get_max_threads()), .numel = numel, .runs = runs.counted};
@@ -206,8 +197,11 @@ ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> g
     row.decode_seconds = seconds([&] { quantizer.decode(); });
     return row;
   }
-  Encoder encoder(exchange, numel);
-  row.encode_seconds = seconds([&] { encoder.run(gradient); });
+  LocalSelection selection(exchange, numel);
+  row.encode_seconds = seconds([&] {
+    selection.select(gradient);
+    selection.finish({.contributed = selection.selected().indices.view()});
+  });
   std::vector<SparseVector> lists;
   const std::size_t k = compress::target_count(exchange.density, numel);
   for (int rank = 0; rank < exchange.ranks; ++rank) lists.push_back(spread_entries(numel, k, rank));

@@ -3,14 +3,18 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "codec/list_codec.h"
+#include "compress/memory.h"
+#include "compress/sparsifier.h"
 #include "core/buffer.h"
 #include "core/settings.h"
 #include "core/view.h"
 #include "exchange/bucket_form.h"
-#include "trainer/cost_model/cost_model_profile.h"
+#include "trainer/cost_model/cost_model.h"
 
 namespace dragonn::trainer {
 
@@ -20,7 +24,7 @@ struct ProfiledExchange {
   Component quantizer{exchange::kNoQuantizer,
                       {}};  ///< else the codes of whole buckets are timed, and there is no sparsifier
   /// The code of lists whose time is measured beside: it is no part of the other times.
-  codec::ListCoding coding{{"smallest", {}}, {codec::kRawValues, {}}};
+  codec::CodecChoice coding{{"smallest", {}}, {codec::kRawValues, {}}};
   Component memory = {};
   bool decode_dense = false;  ///< form of the sum: n floats, or one sparse list
   double density = 1;
@@ -31,6 +35,29 @@ struct ProfiledExchange {
 
   bool quantizes() const { return quantizer.name != exchange::kNoQuantizer; }
   ProfileKey key(int threads) const;
+};
+
+/// The local part of the steps of one rank that sparsifies, as in an exchange whose ranks all select alike.
+class LocalSelection {
+ public:
+  LocalSelection(const ProfiledExchange& exchange, std::size_t numel);
+
+  /// Compensates and selects. @param change is given the sparsifier's request, and may change it; may be empty.
+  void select(View<const float> gradient, const std::function<void(kernels::PassRequest&)>& change = {});
+  /// Settles, and lets the sparsifier observe its counts.
+  void finish(const compress::Settlement& settlement);
+
+  /// The entries that the last select() selected.
+  const SparseVector& selected() const { return selected_; }
+  const compress::Sparsifier& sparsifier() const { return *sparsifier_; }
+
+ private:
+  std::size_t numel_;
+  compress::SelectContext context_;
+  std::unique_ptr<compress::Sparsifier> sparsifier_;
+  std::unique_ptr<compress::Memory> memory_;
+  std::vector<std::uint64_t> counts_;  // of the ranks' selections
+  SparseVector selected_;
 };
 
 /// The number of runs of each measurement.

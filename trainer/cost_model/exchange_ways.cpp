@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/cost_model/exchange_ways.h"
-
 #include <cmath>
 #include <limits>
 #include <span>
@@ -8,7 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "trainer/cost_model/overlap_obstacle.h"
+#include "trainer/cost_model/advice.h"
+#include "trainer/cost_model/cost_model.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -31,10 +30,8 @@ bool same_slices(std::span<const exchange::Bucket> a, std::span<const exchange::
   });
 }
 
-/// The ways of exchanging that the advice knows.
 class Ways {
  public:
-  /// @param costs decided, as the run follows them.
   Ways(const SelectionQuestion& question, const comm::NetworkModel& network, const DensityCosts& costs,
        const CostCurve& curve, bool may_overlap)
       : question_(question), network_(network), costs_(costs), curve_(curve), may_overlap_(may_overlap) {}
@@ -73,9 +70,8 @@ class Ways {
   void choose_forms(Way& way) const {
     DensityCosts costs{.density = costs_.density};
     if (selects_by_cost(question_.config)) {
-      const CostModel model(network_, way.rules, question_.world_size, question_.counts);
+      const CostModel model{network_, way.rules, question_.world_size, question_.counts};
       costs = model.costs(way.buckets, curve_, costs_.density);
-      choose_sparse(costs.tensors, costs.groups);
     }
     set_forms(way, costs);
   }

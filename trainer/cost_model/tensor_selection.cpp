@@ -8,7 +8,7 @@
 #include <omp.h>
 
 #include "comm/agreement.h"
-#include "comm/network_probe.h"
+#include "comm/network_model.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "trainer/cost_model/advice.h"
@@ -72,7 +72,7 @@ std::vector<std::string> contents(const Profile& profile) {
       profile.rows.empty() ? "none" : fmt::format("{}", fmt::join(contents(profile), ", ")), key.memory, key.device));
 }
 
-/// Returns the smallest and the largest of the buckets that may be sparsified.
+/// Returns the sizes of the smallest and the largest bucket that may be sparsified.
 std::pair<std::size_t, std::size_t> smallest_and_largest(std::span<const exchange::Bucket> buckets) {
   std::size_t smallest = kLargestMeasured, largest = 1;
   for (const exchange::Bucket& bucket : buckets) {
@@ -157,6 +157,23 @@ void warn_of_other_parts(const SelectionQuestion& question, const TensorSelectio
   }
 }
 
+/// Collective. Decides on rank 0 and returns the outcome on every rank. @param profile rank 0's.
+TensorSelection decide_for_all(comm::Communicator& communicator, const SelectionQuestion& question,
+                               const Profile& profile, const SourcedNetwork& network,
+                               const std::string& profile_source) {
+  std::string text;
+  comm::all_ranks_or_none(communicator, [&] {
+    if (communicator.rank() != 0) return;
+    TensorSelection selection = decide(question, profile, network.network);
+    selection.network_source = network.source;
+    selection.profile_source = profile_source;
+    if (profile_source == question.config.compression.profile) warn_of_other_parts(question, selection);
+    text = to_json(selection);
+  });
+  communicator.broadcast_text(0, text);
+  return parse_selection(text, "the decisions of rank 0");
+}
+
 }  // namespace
 
 const DensityCosts& TensorSelection::at(double density) const {
@@ -203,7 +220,7 @@ std::optional<Profile> given_profile(const SelectionQuestion& question) {
 }
 
 TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network) {
-  const CostModel model(network, question.config.rules, question.world_size, question.counts);
+  const CostModel model{network, question.config.rules, question.world_size, question.counts};
   TensorSelection selection{
       .ranks = question.world_size, .network = network, .backward_seconds = profile.backward_seconds};
   for (const exchange::Bucket& bucket : question.buckets) {
@@ -215,7 +232,6 @@ TensorSelection decide(const SelectionQuestion& question, const Profile& profile
     const CostCurve curve(std::move(rows));
     DensityCosts costs{.density = density};
     if (!question.quantizes()) costs = model.costs(question.buckets, curve, density);
-    choose_sparse(costs.tensors, costs.groups);
     DensityCosts followed = costs;
     if (!selects_by_cost(question.config)) {
       for (TensorCost& tensor : followed.tensors) tensor.is_sparse = true;
@@ -228,7 +244,7 @@ TensorSelection decide(const SelectionQuestion& question, const Profile& profile
 
 StepAdvice advise_again(const SelectionQuestion& question, const TensorSelection& selection) {
   const double density = question.densities.back();
-  const CostModel model(selection.network, question.config.rules, question.world_size, question.counts);
+  const CostModel model{selection.network, question.config.rules, question.world_size, question.counts};
   Profile profile;
   profile.rows = selection.rows;
   const CostCurve curve(rows_of(profile, profile_key(question, density)));
@@ -239,27 +255,6 @@ StepAdvice advise_again(const SelectionQuestion& question, const TensorSelection
   }
   return advise(question, selection.network, costs, curve, selection.backward_seconds);
 }
-
-namespace {
-
-/// Collective. Decides on rank 0 and returns the outcome on every rank. @param profile rank 0's.
-TensorSelection decide_for_all(comm::Communicator& communicator, const SelectionQuestion& question,
-                               const Profile& profile, const SourcedNetwork& network,
-                               const std::string& profile_source) {
-  std::string text;
-  comm::all_ranks_or_none(communicator, [&] {
-    if (communicator.rank() != 0) return;
-    TensorSelection selection = decide(question, profile, network.network);
-    selection.network_source = network.source;
-    selection.profile_source = profile_source;
-    if (profile_source == question.config.compression.profile) warn_of_other_parts(question, selection);
-    text = to_json(selection);
-  });
-  communicator.broadcast_text(0, text);
-  return parse_selection(text, "the decisions of rank 0");
-}
-
-}  // namespace
 
 TensorSelection choose_tensors(comm::Communicator& communicator, const SelectionQuestion& question) {
   const std::string& path = question.config.compression.profile;

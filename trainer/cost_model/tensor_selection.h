@@ -17,8 +17,6 @@
 #include "layers/network.h"
 #include "trainer/config/config.h"
 #include "trainer/cost_model/cost_model.h"
-#include "trainer/cost_model/cost_model_profile.h"
-#include "trainer/cost_model/step_estimate.h"
 
 namespace dragonn::trainer {
 

@@ -83,30 +83,24 @@ std::string break_even_text(const StepAdvice& advice, const std::string& name) {
 
 std::vector<std::string> describe(const TensorSelection& selection, double density) {
   const DensityCosts& costs = selection.at(density);
-  std::size_t width = std::string_view("latencies").size();
-  for (const std::string& tensor : selection.tensors) width = std::max(width, tensor.size());
-  const auto line = [&](const std::string& tensor, const auto& size, const auto& full, const auto& encode,
-                        const auto& decode, const auto& sparse, const auto& decision) {
-    return fmt::format("{:<{}} {:>11} {:>12} {:>12} {:>12} {:>12}  {}", tensor, width, size, full, encode, decode,
-                       sparse, decision);
-  };
-  std::vector<std::string> lines{
-      fmt::format("cost model at density {}: {} of {} tensors gain by sparsifying; {}", density, sparse_tensors(costs),
-                  costs.tensors.size(), grounds_text(selection)),
-      line("tensor", "size", "T_full ms", "T_enc ms", "T_dec ms", "T_spr ms", "decision")};
+  std::vector<std::vector<std::string>> rows{
+      {"tensor", "size", "T_full ms", "T_enc ms", "T_dec ms", "T_spr ms", "decision"}};
   for (std::size_t i = 0; i < costs.tensors.size(); ++i) {
     const TensorCost& cost = costs.tensors[i];
-    lines.push_back(line(selection.tensors[i], cost.numel, milliseconds(cost.full_seconds),
-                         milliseconds(cost.encode_seconds), milliseconds(cost.decode_seconds),
-                         milliseconds(cost.sparse_seconds), cost.is_sparse ? "sparse" : "dense"));
+    rows.push_back({selection.tensors[i], std::to_string(cost.numel), milliseconds(cost.full_seconds),
+                    milliseconds(cost.encode_seconds), milliseconds(cost.decode_seconds),
+                    milliseconds(cost.sparse_seconds), cost.is_sparse ? "sparse" : "dense"});
   }
   GroupCost latencies;
   for (const GroupCost& group : costs.groups) {
     latencies.full_seconds += group.full_seconds;
     latencies.sparse_seconds += group.sparse_seconds;
   }
-  lines.push_back(line("latencies", "", milliseconds(latencies.full_seconds), "", "",
-                       milliseconds(latencies.sparse_seconds), fmt::format("of {} groups", costs.groups.size())));
+  rows.push_back({"latencies", "", milliseconds(latencies.full_seconds), "", "", milliseconds(latencies.sparse_seconds),
+                  fmt::format("of {} groups", costs.groups.size())});
+  std::vector<std::string> lines = table_lines(std::move(rows), "<>>>>><");
+  lines.insert(lines.begin(), fmt::format("cost model at density {}: {} of {} tensors gain by sparsifying; {}", density,
+                                          sparse_tensors(costs), costs.tensors.size(), grounds_text(selection)));
   return lines;
 }
 

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <numbers>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -18,17 +19,6 @@ namespace dragonn::trainer {
 namespace {
 
 constexpr std::string_view kNamePrefix = "events.out.tfevents.";
-
-/// The CRC of each byte, for the reflected polynomial 0x1EDC6F41.
-constexpr std::array<std::uint32_t, 256> make_crc_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78u : 0u);
-    table[byte] = crc;
-  }
-  return table;
-}
 
 /// Returns a CRC as TFRecord stores it: a CRC of data that hold CRCs would be weak.
 std::uint32_t masked(std::uint32_t crc) {
@@ -74,45 +64,30 @@ std::string field(std::uint64_t number, std::string_view content) {
   return key(number, kLengthDelimited) + varint(content.size()) + std::string(content);
 }
 
-// The numbers of fields that are used, by message: tensorflow/core/util/event.proto, and summary.proto, tensor.proto,
-// tensor_shape.proto in tensorflow/core/framework.
-namespace event {
-enum : std::uint64_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7 };
-}
-namespace session_log {
-enum : std::uint64_t { kStatus = 1 };
-enum : std::uint64_t { kStart = 1 };
-}  // namespace session_log
-namespace summary {
-enum : std::uint64_t { kValue = 1 };
-}
-namespace value {
-enum : std::uint64_t { kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9 };
-}
-namespace metadata {
-enum : std::uint64_t { kPluginData = 1, kDescription = 3, kDataClass = 4 };
-enum : std::uint64_t { kPluginName = 1 };
-enum : std::uint64_t { kTensorClass = 2 };
-}  // namespace metadata
-namespace tensor {
-enum : std::uint64_t { kType = 1, kShape = 2, kContent = 4, kStrings = 8 };
-enum : std::uint64_t { kDouble = 2, kString = 7 };
-enum : std::uint64_t { kShapeAxis = 2 };
-enum : std::uint64_t { kAxisSize = 1 };
-}  // namespace tensor
+// The numbers of fields that are used, and their values, by message: tensorflow/core/util/event.proto, and
+// summary.proto, tensor.proto, tensor_shape.proto in tensorflow/core/framework.
+enum EventField : std::uint64_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7 };
+enum SessionField : std::uint64_t { kSessionLogStatus = 1, kSessionStart = 1 };
+enum SummaryField : std::uint64_t { kSummaryValue = 1 };
+enum ValueField : std::uint64_t { kValueTag = 1, kValueSimple = 2, kValueTensor = 8, kValueMetadata = 9 };
+enum MetadataField : std::uint64_t { kMetadataPluginData = 1, kMetadataDescription = 3, kMetadataDataClass = 4 };
+enum PluginField : std::uint64_t { kPluginDataName = 1, kClassTensor = 2 };
+enum TensorField : std::uint64_t { kTensorType = 1, kTensorShape = 2, kTensorContent = 4, kTensorStrings = 8 };
+enum TensorType : std::uint64_t { kTypeDouble = 2, kTypeString = 7 };
+enum ShapeField : std::uint64_t { kShapeAxis = 2, kAxisSize = 1 };
 
 /// Returns an event with one summary value: a tensor that a plugin of TensorBoard shows.
 std::string plugin_summary(std::string_view plugin, std::string_view tag, std::string_view description,
                            const std::string& tensor) {
-  const std::string metadata = field(metadata::kPluginData, field(metadata::kPluginName, plugin)) +
-                               field(metadata::kDescription, description) +
-                               integer_field(metadata::kDataClass, metadata::kTensorClass);
-  const std::string value = field(value::kTag, tag) + field(value::kTensor, tensor) + field(value::kMetadata, metadata);
-  return field(event::kSummary, field(summary::kValue, value));
+  const std::string metadata = field(kMetadataPluginData, field(kPluginDataName, plugin)) +
+                               field(kMetadataDescription, description) +
+                               integer_field(kMetadataDataClass, kClassTensor);
+  const std::string value = field(kValueTag, tag) + field(kValueTensor, tensor) + field(kValueMetadata, metadata);
+  return field(kSummary, field(kSummaryValue, value));
 }
 
 std::string axis(std::size_t size) {
-  return field(tensor::kShapeAxis, integer_field(tensor::kAxisSize, size));
+  return field(kShapeAxis, integer_field(kAxisSize, size));
 }
 
 /// Returns the seconds in a file's name; 0 if it has none.
@@ -138,12 +113,20 @@ std::filesystem::path new_path(const std::filesystem::path& folder) {
   return folder / fmt::format("{}{:010}.{}.{}", kNamePrefix, seconds, host.data(), ::getpid());
 }
 
+/// Returns the decimal logarithm of the smallest number with this biased exponent.
+double logarithm(std::size_t exponent) {
+  return (static_cast<double>(exponent) - 127) * std::numbers::ln2 / std::numbers::ln10;
+}
+
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes) {
-  static constexpr std::array<std::uint32_t, 256> table = make_crc_table();
+  constexpr std::uint32_t kReflectedPolynomial = 0x82F63B78u;
   std::uint32_t crc = ~0u;
-  for (const char byte : bytes) crc = (crc >> 8) ^ table[(crc ^ static_cast<unsigned char>(byte)) & 0xFF];
+  for (const char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? kReflectedPolynomial : 0u);
+  }
   return ~crc;
 }
 
@@ -152,25 +135,40 @@ std::string framed(std::string_view bytes) {
   return length + bytes_of(masked(crc32c(length))) + std::string(bytes) + bytes_of(masked(crc32c(bytes)));
 }
 
+void MagnitudeCounts::add(std::span<const float> values) {
+  for (const float value : values) ++counts_[std::bit_cast<std::uint32_t>(value) >> 23 & 0xFF];
+}
+
+std::vector<HistogramBar> MagnitudeCounts::bars_of_logarithms() const {
+  std::size_t first = 1, end = kExponents - 1;
+  while (first < end && counts_[first] == 0) ++first;
+  while (end > first && counts_[end - 1] == 0) --end;
+  std::vector<HistogramBar> bars;
+  for (std::size_t exponent = first; exponent < end; ++exponent) {
+    bars.push_back({logarithm(exponent), logarithm(exponent + 1), static_cast<double>(counts_[exponent])});
+  }
+  return bars;
+}
+
 EventFile::EventFile(const std::filesystem::path& folder, std::uint64_t first_step) : path_(new_path(folder)) {
   file_.open(path_, std::ios::binary | std::ios::trunc);
   if (!file_) throw SystemError(fmt::format("cannot open {}: {}", path_.string(), std::strerror(errno)));
-  write_event(0, field(event::kFileVersion, "brain.Event:2"));
-  write_event(first_step, field(event::kSessionLog, integer_field(session_log::kStatus, session_log::kStart)));
+  write_event(0, field(kFileVersion, "brain.Event:2"));
+  write_event(first_step, field(kSessionLog, integer_field(kSessionLogStatus, kSessionStart)));
 }
 
 void EventFile::write_scalars(std::uint64_t step, std::span<const Scalar> scalars) {
   std::string values;
   for (const Scalar& scalar : scalars) {
-    values += field(summary::kValue, field(value::kTag, scalar.tag) +
-                                         float_field(value::kSimpleValue, static_cast<float>(scalar.value)));
+    values += field(kSummaryValue,
+                    field(kValueTag, scalar.tag) + float_field(kValueSimple, static_cast<float>(scalar.value)));
   }
-  write_event(step, field(event::kSummary, values));
+  write_event(step, field(kSummary, values));
 }
 
 void EventFile::write_text(std::uint64_t step, std::string_view tag, std::string_view markdown) {
-  const std::string text = integer_field(tensor::kType, tensor::kString) + field(tensor::kShape, axis(1)) +
-                           field(tensor::kStrings, markdown);
+  const std::string text =
+      integer_field(kTensorType, kTypeString) + field(kTensorShape, axis(1)) + field(kTensorStrings, markdown);
   write_event(step, plugin_summary("text", tag, "", text));
 }
 
@@ -180,17 +178,21 @@ void EventFile::write_histogram(std::uint64_t step, std::string_view tag, std::s
   for (const HistogramBar& bar : bars) rows += bytes_of(bar.left) + bytes_of(bar.right) + bytes_of(bar.count);
   const std::string shape = axis(bars.size()) + axis(3);
   const std::string table =
-      integer_field(tensor::kType, tensor::kDouble) + field(tensor::kShape, shape) + field(tensor::kContent, rows);
+      integer_field(kTensorType, kTypeDouble) + field(kTensorShape, shape) + field(kTensorContent, rows);
   write_event(step, plugin_summary("histograms", tag, description, table));
 }
 
 void EventFile::write_event(std::uint64_t step, std::string_view content) {
-  const std::string head = double_field(event::kWallTime, seconds_since_1970()) + integer_field(event::kStep, step);
-  file_ << framed(head + std::string(content)) << std::flush;
-  if (!file_) throw SystemError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
-  if (!std::filesystem::exists(path_)) {  // the system goes on writing to a file that nobody can find
-    throw SystemError(fmt::format("{} was removed while the run was writing to it", path_.string()));
-  }
+  const std::string head = double_field(kWallTime, seconds_since_1970()) + integer_field(kStep, step);
+  append_flushed(file_, path_, framed(head + std::string(content)));
+}
+
+void append_flushed(std::ofstream& file, const std::filesystem::path& path, std::string_view bytes) {
+  file << bytes << std::flush;
+  if (!file) throw SystemError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+  // The system goes on writing to a file that nobody can find.
+  if (!std::filesystem::exists(path))
+    throw SystemError(fmt::format("{} was removed while the run was writing to it", path.string()));
 }
 
 std::vector<std::filesystem::path> event_files(const std::filesystem::path& folder) {

@@ -31,8 +31,8 @@ enum Field : std::size_t {
   kExchanged,
   kFirstPhase = kExchanged + 3
 };
-constexpr std::size_t kFirstVerb = kFirstPhase + 3 * comm::kPhaseNames.size();
-constexpr std::size_t kFields = kFirstVerb + kStepPartNames.size();
+constexpr std::size_t kFirstPart = kFirstPhase + 3 * comm::kPhaseNames.size();
+constexpr std::size_t kFields = kFirstPart + kStepPartNames.size();
 
 void pack_traffic(const comm::Traffic& traffic, double* fields) {
   fields[0] = static_cast<double>(traffic.bytes_sent);
@@ -51,31 +51,24 @@ std::array<double, kFields> pack(const StepSample& sample) {
   for (std::size_t phase = 0; phase < sample.traffic.size(); ++phase) {
     pack_traffic(sample.traffic[phase], &fields[kFirstPhase + 3 * phase]);
   }
-  std::ranges::copy(sample.timers.all(), fields.begin() + kFirstVerb);
+  std::ranges::copy(sample.timers.all(), fields.begin() + kFirstPart);
   return fields;
 }
 
-/// A column of the table of all ranks' fields.
-class Column {
- public:
-  Column(std::span<const double> table, std::size_t field) : table_(table), field_(field) {}
-  std::size_t ranks() const { return table_.size() / kFields; }
-  double operator[](std::size_t rank) const { return table_[rank * kFields + field_]; }
-  double sum() const {
-    double total = 0;
-    for (std::size_t rank = 0; rank < ranks(); ++rank) total += (*this)[rank];
-    return total;
-  }
-  MeanMax mean_max() const {
-    double largest = (*this)[0];
-    for (std::size_t rank = 1; rank < ranks(); ++rank) largest = std::max(largest, (*this)[rank]);
-    return {sum() / static_cast<double>(ranks()), largest};
-  }
-
- private:
-  std::span<const double> table_;
-  std::size_t field_;
+struct Reduced {
+  double sum = 0;
+  MeanMax mean_max;
 };
+
+Reduced reduce(std::span<const double> table, std::size_t field) {
+  Reduced reduced{.mean_max = {.max = table[field]}};
+  for (; field < table.size(); field += kFields) {
+    reduced.sum += table[field];
+    reduced.mean_max.max = std::max(reduced.mean_max.max, table[field]);
+  }
+  reduced.mean_max.mean = reduced.sum / static_cast<double>(table.size() / kFields);
+  return reduced;
+}
 
 Json to_json(const MeanMax& value) {
   return {{"mean", value.mean}, {"max", value.max}};
@@ -96,26 +89,29 @@ Json to_json(const std::array<TrafficRecord, comm::kPhaseNames.size()>& by_phase
   return traffic;
 }
 
-Json selected_json(const std::vector<std::uint64_t>& selected) {
-  if (selected.size() <= kMaxListedRanks) return selected;
-  const auto [smallest, largest] = std::ranges::minmax(selected);
-  double sum = 0;
-  for (std::uint64_t count : selected) sum += static_cast<double>(count);
-  return {{"min", smallest}, {"mean", sum / static_cast<double>(selected.size())}, {"max", largest}};
+template <class T>
+double sum_of(const std::vector<T>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+template <class T>
+Json min_mean_max(const std::vector<T>& values) {
+  const auto [smallest, largest] = std::ranges::minmax(values);
+  return {{"min", smallest}, {"mean", sum_of(values) / static_cast<double>(values.size())}, {"max", largest}};
 }
 
 /// Adds the numbers that only a sparsified step has.
 void add_sparsity(Json& line, const StepRecord& record) {
   const exchange::ExchangeCounts& counts = record.counts;
   if (counts.numel == 0) return;
-  const double selected = std::accumulate(counts.selected.begin(), counts.selected.end(), 0.0);
+  const double selected = sum_of(counts.selected);
   const double ranks = static_cast<double>(counts.selected.size());
   const double numel = static_cast<double>(counts.numel);
   line["density_target"] = record.density_target;
   line["density_local"] = selected / ranks / numel;
   line["density_global"] = static_cast<double>(counts.global) / numel;
   line["k"] = counts.target;
-  line["selected"] = selected_json(counts.selected);
+  line["selected"] = counts.selected.size() <= kMaxListedRanks ? Json(counts.selected) : min_mean_max(counts.selected);
   if (!std::isnan(counts.threshold)) line["threshold"] = counts.threshold;
   if (!std::isnan(counts.lost_mass)) line["lost_mass"] = counts.lost_mass;
   if (record.bits_per_entry > 0) line["bits_per_entry"] = record.bits_per_entry;
@@ -134,12 +130,7 @@ void add_scalars(const std::string& path, const Json& json, std::vector<Scalar>&
   if (json.is_number()) {
     scalars.push_back({path, json.get<double>()});
   } else if (json.is_array()) {
-    const auto values = json.get<std::vector<double>>();
-    const auto [smallest, largest] = std::ranges::minmax(values);
-    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-    scalars.insert(scalars.end(), {{path + "/min", smallest},
-                                   {path + "/mean", sum / static_cast<double>(values.size())},
-                                   {path + "/max", largest}});
+    add_scalars(path, min_mean_max(json.get<std::vector<double>>()), scalars);
   } else if (json.is_object()) {
     for (const auto& [key, value] : json.items()) add_scalars(path + "/" + key, value, scalars);
   }
@@ -178,24 +169,23 @@ void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepR
   const std::array<double, kFields> fields = pack(mine);
   std::vector<double> table(kFields * static_cast<std::size_t>(communicator.size()));
   communicator.allgather_values(std::span<const double>(fields), std::span<double>(table));
-  const auto column = [&](std::size_t field) { return Column(table, field); };
-  const double count = column(kCount).sum();
-  record.loss = count > 0 ? column(kLossSum).sum() / count : 0.0;
+  const auto sum = [&](std::size_t field) { return reduce(table, field).sum; };
+  const auto mean_max = [&](std::size_t field) { return reduce(table, field).mean_max; };
   const auto traffic = [&](std::size_t first) -> TrafficRecord {
-    return {column(first).mean_max(), column(first + 1).mean_max(), column(first + 2).mean_max()};
+    return {mean_max(first), mean_max(first + 1), mean_max(first + 2)};
   };
+  record.loss = sum(kCount) > 0 ? sum(kLossSum) / sum(kCount) : 0.0;
   record.exchanged = traffic(kExchanged);
   for (std::size_t phase = 0; phase < record.by_phase.size(); ++phase) {
     record.by_phase[phase] = traffic(kFirstPhase + 3 * phase);
   }
-  record.residual_norm = column(kResidualNorm).mean_max().mean;
-  const comm::ListCounts lists{static_cast<std::uint64_t>(column(kListEntries).sum()),
-                               static_cast<std::uint64_t>(column(kListBytes).sum())};
+  record.residual_norm = mean_max(kResidualNorm).mean;
+  const comm::ListCounts lists{static_cast<std::uint64_t>(sum(kListEntries)),
+                               static_cast<std::uint64_t>(sum(kListBytes))};
   record.bits_per_entry = lists.bits_per_entry();
   record.seconds.resize(kStepPartNames.size());
-  for (std::size_t part = 0; part < kStepPartNames.size(); ++part) {
-    record.seconds[part] = column(kFirstVerb + part).mean_max().max;
-  }
+  for (std::size_t part = 0; part < kStepPartNames.size(); ++part)
+    record.seconds[part] = mean_max(kFirstPart + part).max;
 }
 
 MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times,
@@ -237,7 +227,7 @@ void MetricsWriter::write(const StepRecord& record) {
   }
   line["seconds"] = std::move(seconds);
   add_time(line, record.time, times_);
-  write_line(line.dump());
+  append_flushed(file_, path_, line.dump() + "\n");
   if (events_) events_->write_scalars(record.step, scalars_of("train", line));
 }
 
@@ -246,7 +236,7 @@ void MetricsWriter::write(const EvalRecord& record) {
       {"kind", "eval"}, {"step", record.step}, {"epoch", record.epoch}, {"split", record.split}, {"loss", record.loss}};
   for (const Quality& quality : record.qualities) line[quality.name] = quality.value;
   add_time(line, record.time, times_);
-  write_line(line.dump());
+  append_flushed(file_, path_, line.dump() + "\n");
   if (events_) events_->write_scalars(record.step, scalars_of(record.split, line));
 }
 
@@ -255,14 +245,6 @@ void MetricsWriter::write_residual(std::uint64_t step, const MagnitudeCounts& ma
   if (!events_ || bars.empty()) return;
   events_->write_histogram(step, "residual/log10_magnitude",
                            "decimal logarithm of the magnitudes in the residuals of all workers, zeros left out", bars);
-}
-
-void MetricsWriter::write_line(const std::string& line) {
-  file_ << line << '\n' << std::flush;
-  if (!file_) throw SystemError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
-  if (!std::filesystem::exists(path_)) {  // the system goes on writing to a file that nobody can find
-    throw SystemError(fmt::format("{} was removed while the run was writing to it", path_.string()));
-  }
 }
 
 }  // namespace dragonn::trainer

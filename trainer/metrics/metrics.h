@@ -15,7 +15,6 @@
 #include "core/timer.h"
 #include "exchange/gradient_exchange.h"
 #include "trainer/metrics/event_file.h"
-#include "trainer/metrics/magnitude_counts.h"
 #include "trainer/metrics/quality.h"
 
 namespace dragonn::trainer {
@@ -88,15 +87,13 @@ class MetricsWriter {
   MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times,
                 std::unique_ptr<EventFile> events = nullptr);
 
-  /// Writes a line. @throws SystemError if it cannot be written (full disk).
+  /// Writes a line. @throws SystemError (append_flushed).
   void write(const StepRecord& record);
   void write(const EvalRecord& record);
   /// Writes a histogram of the residuals' magnitudes to the event file; does nothing without one, or without residuals.
   void write_residual(std::uint64_t step, const MagnitudeCounts& magnitudes);
 
  private:
-  void write_line(const std::string& line);
-
   std::filesystem::path path_;
   TimeKind times_;
   std::ofstream file_;

@@ -93,11 +93,10 @@ void add_names(std::string& text, int rank) {
 }
 
 void add_span(std::string& text, int rank, std::size_t track, const Timeline::Entry& span, std::int64_t offset) {
-  text += fmt::format("{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{}", rank, track,
-                      microseconds(span.begin + offset), microseconds(span.end - span.begin), Json(span.name).dump());
-  if (const std::string arguments = arguments_of(span.detail); !arguments.empty()) text += ",\"args\":" + arguments;
-  text += "}";
-  text += kBetween;
+  const std::string arguments = arguments_of(span.detail);
+  text += fmt::format("{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{}{}{}}}{}", rank, track,
+                      microseconds(span.begin + offset), microseconds(span.end - span.begin), Json(span.name).dump(),
+                      arguments.empty() ? "" : ",\"args\":", arguments, kBetween);
 }
 
 /// Adds an end of a message's arrow: at the beginning of its send, or at the end of its receive. Both ranks make the
@@ -140,19 +139,11 @@ void StepTimeline::end_step(std::uint64_t step, bool is_last_of_run) {
   log::info(communicator_.rank(), "no timeline: its first step is {}, and the run ends after step {}", first_, step);
 }
 
-/// Returns the first step in which a rank stopped recording; 0 if none did.
-std::uint64_t StepTimeline::first_stop(const std::vector<Summary>& summaries) {
-  std::uint64_t first = 0;
-  for (const Summary& summary : summaries) {
-    if (summary.stopped_in > 0 && (first == 0 || summary.stopped_in < first)) first = summary.stopped_in;
-  }
-  return first;
-}
-
 void StepTimeline::write(std::uint64_t last_step) {
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
   const std::int64_t offset = clock_offset();
-  std::string text = own_text(offset, begin_of(first_partial_step(last_step)));
+  const std::uint64_t partial = first_partial_step(last_step);
+  std::string text = own_text(offset, begin_of(partial));
   const Summary mine = summary();
   std::vector<Summary> summaries(static_cast<std::size_t>(communicator_.size()));
   communicator_.allgather_values(std::span(&mine, 1), std::span(summaries));
@@ -163,7 +154,7 @@ void StepTimeline::write(std::uint64_t last_step) {
                      {"clock_error_us", static_cast<double>(clock_error_) / kPerMicrosecond},
                      {"first_step", first_},
                      {"last_step", last_step}};
-    if (const std::uint64_t step = first_stop(summaries); step > 0) description["stopped_in_step"] = step;
+    if (partial <= last_step) description["stopped_in_step"] = partial;
     text.resize(text.size() - kBetween.size());
     write_file_atomically(file_,
                           fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[\n{}\n]}}\n",

@@ -51,7 +51,6 @@ class StepTimeline {
   Summary summary() const;
   /// Collective. Returns the texts of all ranks on rank 0, this rank's on others.
   std::string gathered(std::string text);
-  static std::uint64_t first_stop(const std::vector<Summary>& summaries);
   void tell(std::uint64_t last_step, const std::vector<Summary>& summaries) const;
 
   comm::Communicator& communicator_;

@@ -24,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kPrefix = "step-";
 constexpr const char* kDone = "DONE";
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kPartial = ".partial";
@@ -36,12 +37,6 @@ std::string rank_file(int rank) {
   return fmt::format("rank-{:04}.safetensors", rank);
 }
 
-void make_folder(const fs::path& folder) {
-  std::error_code code;
-  fs::create_directories(folder, code);
-  if (code) throw SystemError(fmt::format("cannot create folder {}: {}", folder.string(), code.message()));
-}
-
 void remove_folder(const fs::path& folder) {
   std::error_code code;  // a checkpoint that cannot be removed costs space, not results
   fs::remove_all(folder, code);
@@ -52,24 +47,16 @@ std::string describe_save(std::uint64_t step, int workers, std::uint64_t token) 
   return fmt::format("step {}\nworkers {}\ntoken {:016x}\n", step, workers, token);
 }
 
-std::uint64_t draw_token() {
-  std::random_device source;
-  const std::uint64_t high = source();
-  return (high << 32U) | source();
-}
-
-/// Returns a save's description in one line, for a message.
 std::string in_one_line(std::string save) {
   while (save.ends_with('\n')) save.pop_back();
   std::ranges::replace(save, '\n', ' ');
   return save;
 }
 
-/// Content of a folder's DONE.
+/// The step in a folder's DONE; nothing if it is missing, or not what a save writes.
 struct Done {
-  std::optional<std::uint64_t> step = {};  ///< nothing if it is missing, or not what a save writes
-  std::string text = {};
-  std::string fault = {};  ///< why there is no step, for a message
+  std::optional<std::uint64_t> step = {};
+  std::string fault = {};  ///< why there is no step
 };
 
 /// Reads a folder's DONE. What is no regular file is not waited for.
@@ -77,26 +64,21 @@ Done read_done(const fs::path& folder) {
   constexpr std::uintmax_t kLongest = 200;
   const fs::path file = folder / kDone;
   std::error_code code;
-  if (fs::is_regular_file(file, code) && fs::file_size(file, code) > kLongest) {
+  if (fs::is_regular_file(file, code) && fs::file_size(file, code) > kLongest)
     return {.fault = fmt::format("{} is longer than what a save writes", file.string())};
-  }
-  Done done;
+  std::string text;
   try {
-    done.text = read_text_file(file);
+    text = read_text_file(file);
   } catch (const Error& error) {
     return {.fault = error.what()};
   }
   unsigned long long step = 0, token = 0;
   int workers = 0;
-  const int fields = std::sscanf(done.text.c_str(), "step %llu workers %d token %llx", &step, &workers, &token);
+  const int fields = std::sscanf(text.c_str(), "step %llu workers %d token %llx", &step, &workers, &token);
   // Checkpoints of earlier versions name the step in DONE and nothing else.
-  const bool is_whole = done.text == describe_save(step, workers, token) || done.text == fmt::format("step {}\n", step);
-  if (fields >= 1 && is_whole) {
-    done.step = step;
-  } else {
-    done.fault = fmt::format("{} {}", file.string(), done.text.empty() ? "is empty" : "is not what a save writes");
-  }
-  return done;
+  const bool is_whole = text == describe_save(step, workers, token) || text == fmt::format("step {}\n", step);
+  if (fields >= 1 && is_whole) return {.step = step};
+  return {.fault = fmt::format("{} {}", file.string(), text.empty() ? "is empty" : "is not what a save writes")};
 }
 
 bool is_there(const fs::path& path) {
@@ -120,17 +102,16 @@ Archive read_of_save(const fs::path& checkpoint, const std::string& file) {
 
 /// Returns the step in a folder's name; nothing for a name that no save gives.
 std::optional<std::uint64_t> named_step(const fs::path& folder) {
-  constexpr std::string_view kPrefix = "step-";
   const std::string name = folder.filename().string();
-  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const std::size_t digits = std::min(name.size(), kPrefix.size());
   std::uint64_t step = 0;
-  std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  std::from_chars(name.data() + digits, name.data() + name.size(), step);
   return name == CheckpointStore::folder_name(step) ? std::optional(step) : std::nullopt;
 }
 
 /// Returns whether a save writes files of this name, be it for a moment.
-bool is_file_of_save(std::string name) {
-  if (name.ends_with(".tmp")) name.resize(name.size() - 4);
+bool is_named_by_save(const fs::path& file) {
+  const std::string name = (file.extension() == ".tmp" ? file.stem() : file.filename()).string();
   int rank = -1;
   return name == kDone || name == kModel ||
          (std::sscanf(name.c_str(), "rank-%d.", &rank) == 1 && rank >= 0 && name == rank_file(rank));
@@ -141,25 +122,21 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code code;
   if (!fs::is_directory(folder, code)) return entries;
-  for (auto entry = fs::directory_iterator(folder, code); !code && entry != fs::directory_iterator();
-       entry.increment(code)) {
+  const fs::directory_iterator end;
+  for (fs::directory_iterator entry(folder, code); !code && entry != end; entry.increment(code))
     entries.push_back(entry->path());
-  }
   if (code) throw SystemError(fmt::format("cannot read folder {}: {}", folder.string(), code.message()));
   std::ranges::sort(entries);
   return entries;
-}
-
-bool is_written_by_save(const fs::path& file) {
-  std::error_code code;
-  return is_file_of_save(file.filename().string()) && !fs::is_directory(file, code);
 }
 
 /// Returns whether a folder holds files of a save, finished or not, and nothing else.
 bool is_own(const fs::path& folder) {
   std::error_code code;
   return fs::is_directory(fs::symlink_status(folder, code)) &&
-         std::ranges::all_of(entries_of(folder), is_written_by_save);
+         std::ranges::all_of(entries_of(folder), [&](const fs::path& file) {
+           return is_named_by_save(file) && !fs::is_directory(file, code);
+         });
 }
 
 void rename_folder(const fs::path& from, const fs::path& to) {
@@ -180,9 +157,8 @@ void keep_aside(const fs::path& path, std::uint64_t step) {
 
 /// Frees the name of an unfinished save.
 void clear_partial(const fs::path& partial, std::uint64_t step) {
-  if (!is_there(partial)) return;
   if (is_own(partial)) return remove_folder(partial);
-  keep_aside(partial, step);
+  if (is_there(partial)) keep_aside(partial, step);
 }
 
 /// Renames a checkpoint, so that it is complete or gone, however long its removal takes. Returns the name under which
@@ -197,12 +173,10 @@ fs::path retire(const fs::path& checkpoint, std::uint64_t step) {
 /// Puts a finished save in its place, for an earlier save of the same step.
 void put_in_place(const fs::path& partial, const fs::path& folder, std::uint64_t step) {
   fs::path old;
-  if (is_there(folder)) {
-    if (read_done(folder).step == step && is_own(folder)) {
-      old = retire(folder, step);
-    } else {
-      keep_aside(folder, step);
-    }
+  if (read_done(folder).step == step && is_own(folder)) {
+    old = retire(folder, step);
+  } else if (is_there(folder)) {
+    keep_aside(folder, step);
   }
   try {
     rename_folder(partial, folder);
@@ -221,46 +195,32 @@ enum class Kind {
   kDamaged,   ///< named as a checkpoint, and holds what is left of one
 };
 
-/// A folder's kind, and the reason why it is damaged.
-struct Verdict {
-  Kind kind = Kind::kOther;
-  std::string reason = {};
-};
-
-/// Returns whether DONE and the model's archive are of one save. DONE alone can have been damaged.
-bool belongs_to_model(const fs::path& folder) {
-  try {
-    read_of_save(folder, kModel);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-/// Judges what a path in the folder of checkpoints is (see CheckpointStore).
-Verdict judge(const fs::path& folder) {
-  if (folder.extension() == kPartial) return {};
+/// Judges what a path in the folder of checkpoints is (see CheckpointStore), and the reason why it is damaged.
+std::pair<Kind, std::string> judge(const fs::path& folder) {
+  if (folder.extension() == kPartial) return {Kind::kOther, ""};
   const auto named = named_step(folder);
   const Done done = read_done(folder);
-  if (!named) return {done.step ? Kind::kRenamed : Kind::kOther};
-  if (done.step == named) return {Kind::kComplete};
+  if (!named) return {done.step ? Kind::kRenamed : Kind::kOther, ""};
+  if (done.step == named) return {Kind::kComplete, ""};
   if (done.step) {
-    if (belongs_to_model(folder)) return {Kind::kRenamed};
-    return {Kind::kDamaged, fmt::format("{} names step {}", (folder / kDone).string(), *done.step)};
+    try {
+      read_of_save(folder, kModel);
+      return {Kind::kRenamed, ""};
+    } catch (const Error&) {  // DONE alone is damaged
+      return {Kind::kDamaged, fmt::format("{} names step {}", (folder / kDone).string(), *done.step)};
+    }
   }
   const std::vector<fs::path> entries = entries_of(folder);
   std::error_code code;
   const bool is_emptied = entries.empty() && fs::is_directory(folder, code);
-  const bool has_some =
-      std::ranges::any_of(entries, [](const fs::path& entry) { return is_file_of_save(entry.filename().string()); });
-  if (!is_emptied && !has_some) return {is_there(folder) ? Kind::kForeign : Kind::kOther};
-  return {Kind::kDamaged, done.fault};
+  if (is_emptied || std::ranges::any_of(entries, is_named_by_save)) return {Kind::kDamaged, done.fault};
+  return {is_there(folder) ? Kind::kForeign : Kind::kOther, ""};
 }
 
 }  // namespace
 
 fs::path CheckpointStore::folder_name(std::uint64_t step) {
-  return fmt::format("step-{:08}", step);
+  return fmt::format("{}{:08}", kPrefix, step);
 }
 
 void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
@@ -269,14 +229,16 @@ void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
   const int rank = communicator.rank();
   const fs::path final_folder = folder_ / folder_name(step);
   const fs::path partial = fs::path(final_folder.string() + kPartial);
-  std::string save;
-  bool is_made = false;
+  std::string save;  // once the folder is made
   try {
     comm::rank_zero_or_none(communicator, [&] {
       clear_partial(partial, step);
-      make_folder(partial);
-      is_made = true;
-      save = describe_save(step, communicator.size(), draw_token());
+      std::error_code code;
+      fs::create_directories(partial, code);
+      if (code) throw SystemError(fmt::format("cannot create folder {}: {}", partial.string(), code.message()));
+      std::random_device source;
+      const std::uint64_t high = source();
+      save = describe_save(step, communicator.size(), high << 32U | source());
     });
     communicator.broadcast_text(0, save);
     comm::all_ranks_or_none(communicator, [&] {
@@ -297,7 +259,7 @@ void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
       sync_directory(folder_);
     });
   } catch (...) {
-    if (is_made) remove_folder(partial);
+    if (rank == 0 && !save.empty()) remove_folder(partial);
     throw;
   }
 }
@@ -322,42 +284,31 @@ void CheckpointStore::prune(std::int64_t keep, std::optional<std::uint64_t> best
 }
 
 std::vector<fs::path> CheckpointStore::list() const {
-  std::vector<std::pair<std::uint64_t, fs::path>> found;
-  for (const fs::path& entry : entries_of(folder_)) {
-    const auto step = named_step(entry);
-    if (step && read_done(entry).step == step) found.emplace_back(*step, entry);
-  }
-  std::ranges::sort(found);
-  std::vector<fs::path> paths;
-  for (const auto& [step, path] : found) paths.push_back(path);
-  return paths;
-}
-
-std::vector<fs::path> CheckpointStore::renamed() const {
   std::vector<fs::path> found = entries_of(folder_);
-  std::erase_if(found, [](const fs::path& entry) { return judge(entry).kind != Kind::kRenamed; });
+  std::erase_if(found, [](const fs::path& entry) {
+    const auto step = named_step(entry);
+    return !step || read_done(entry).step != step;
+  });
+  std::ranges::sort(found, {}, [](const fs::path& entry) { return *named_step(entry); });
   return found;
 }
 
 fs::path CheckpointStore::newest() const {
-  if (is_there(folder_) && !fs::is_directory(folder_)) {
+  if (is_there(folder_) && !fs::is_directory(folder_))
     throw DataError(fmt::format("{} is no folder: the run's checkpoints should be in it", folder_.string()));
-  }
   const std::vector<fs::path> complete = list();
-  const fs::path newest = complete.empty() ? fs::path() : complete.back();
+  const fs::path newest = complete.empty() ? "" : complete.back();
   std::vector<std::string> damages;
   for (const fs::path& entry : entries_of(folder_)) {
     const auto [kind, reason] = judge(entry);
     if (kind == Kind::kRenamed) {
-      log::warning(0,
-                   "{} is not named after the step of its checkpoint: it is left alone; give its path to resume from "
-                   "it",
-                   entry.string());
+      constexpr const char* kRule = "it is left alone; give its path to resume from it";
+      log::warning(0, "{} is not named after the step of its checkpoint: {}", entry.string(), kRule);
     } else if (kind == Kind::kForeign) {
       log::warning(0, "{} is named as a checkpoint and holds none: it is left alone", entry.string());
     } else if (kind == Kind::kDamaged && (newest.empty() || *named_step(entry) > *named_step(newest))) {
       // A run that saves there may have replaced or removed it meanwhile, which is no damage.
-      if (judge(entry).kind == Kind::kDamaged) damages.push_back(reason);
+      if (judge(entry).first == Kind::kDamaged) damages.push_back(reason);
     }
   }
   if (damages.empty()) return newest;
@@ -389,11 +340,9 @@ Archive CheckpointStore::read_rank(const fs::path& checkpoint, int rank) {
     throw DataError(fmt::format("{} is missing: the checkpoint has a file of each of its ranks", file.string()));
   }
   Archive archive = read_of_save(checkpoint, rank_file(rank));
-  if (archive.get<std::int64_t>(kRank) != rank) {
-    throw DataError(fmt::format("{} was saved by rank {}: the files of two ranks were mixed", file.string(),
-                                archive.get<std::int64_t>(kRank)));
-  }
-  return archive;
+  const auto saved_by = archive.get<std::int64_t>(kRank);
+  if (saved_by == rank) return archive;
+  throw DataError(fmt::format("{} was saved by rank {}: the files of two ranks were mixed", file.string(), saved_by));
 }
 
 }  // namespace dragonn::trainer

@@ -44,12 +44,11 @@ class CheckpointStore {
 
   /// Returns the complete checkpoints, oldest first: the folders that are named after the step in their DONE.
   std::vector<std::filesystem::path> list() const;
-  /// Returns the folders that hold a complete checkpoint under another name than its step's. They are not listed and
-  /// never removed; a run resumes from one where its path is given.
-  std::vector<std::filesystem::path> renamed() const;
-  /// Returns the newest complete checkpoint, from which a run resumes; empty if there is none. Warns of the renamed
-  /// ones and of a user's own folders. Reads nothing that could block. @throws DataError if a damaged checkpoint is
-  /// newer; the error names it, its damage and the newest complete one. SystemError if a folder cannot be read.
+  /// Returns the newest complete checkpoint, from which a run resumes; empty if there is none. Warns of a user's own
+  /// folders, and of checkpoints under another name than their step's: they are not listed and never removed, and a run
+  /// resumes from one where its path is given. Reads nothing that could block. @throws DataError if a damaged
+  /// checkpoint is newer; the error names it, its damage and the newest complete one. SystemError if a folder cannot be
+  /// read.
   std::filesystem::path newest() const;
   static std::filesystem::path folder_name(std::uint64_t step);
   /// @throws ConfigError if a folder is no complete checkpoint, by its DONE.

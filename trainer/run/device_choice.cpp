@@ -11,8 +11,8 @@
 #include "comm/agreement.h"
 #include "comm/launcher.h"
 #include "comm/machine.h"
-#include "core/error.h"
 #include "kernels/devices.h"
+#include "trainer/config/exchange_config.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -30,14 +30,10 @@ std::string obstacle_of(const Config& config) {
 
 /// Chooses the CPU. @throws ConfigError if `device_math` is not for the CPU.
 DeviceChoice the_cpu(const Config& config, const std::string& notes = "") {
-  if (config.device_math != kernels::DeviceMath::kFloat32)
-    throw ConfigError(fmt::format("device_math = \"{}\": the CPU{} multiplies in float32 alone; expected \"float32\"",
-                                  name_of(config.device_math), notes.empty() ? "" : " (" + notes + ")"));
+  require(config.device_math == kernels::DeviceMath::kFloat32,
+          "device_math = \"{}\": the CPU{} multiplies in float32 alone; expected \"float32\"",
+          name_of(config.device_math), notes.empty() ? "" : " (" + notes + ")");
   return {.device = {}, .name = {}, .notes = notes};
-}
-
-std::string because(const std::string& obstacle) {
-  return fmt::format("{} and {}", kAuto, obstacle);
 }
 
 /// Collective. Returns the obstacle of the lowest rank that has one; empty on every rank if none has.
@@ -79,7 +75,7 @@ DeviceChoice choose_device(const Config& config) {
             .name = kernels::device_summary(first).name,
             .notes = config.device == WantedDevice::kAuto ? kAuto : ""};
   }
-  if (config.device == WantedDevice::kAuto) return the_cpu(config, because(obstacle));
+  if (config.device == WantedDevice::kAuto) return the_cpu(config, fmt::format("{} and {}", kAuto, obstacle));
   throw ConfigError(fmt::format("device = \"cuda\": {}; expected \"cpu\" or \"auto\" here", obstacle));
 }
 
@@ -89,7 +85,7 @@ DeviceChoice choose_device(const Config& config, comm::Communicator& communicato
   if (config.device == WantedDevice::kCpu) return choice;
   const std::string obstacle = first_obstacle(communicator, obstacle_of(config));
   if (!obstacle.empty()) {
-    comm::all_ranks_or_none(communicator, [&] { choice = the_cpu(config, because(obstacle)); });
+    comm::all_ranks_or_none(communicator, [&] { choice = the_cpu(config, fmt::format("{} and {}", kAuto, obstacle)); });
     return choice;
   }
   const comm::PlaceOnMachine place = comm::place_on_machine(communicator);
@@ -110,16 +106,14 @@ GpuLink::GpuLink(const Config& config, comm::Communicator& communicator, const D
     : communicator_(communicator) {
   if (config.comm.backend != Backend::kNccl) return;
   comm::all_ranks_or_none(communicator, [&] {
-    if (choice.device.is_cpu())
-      throw ConfigError(fmt::format(
-          "comm.backend = \"nccl\" moves the memory of GPUs, and this run computes on {}; expected \"mpi\" or "
-          "\"tcp\"",
-          choice.describe()));
-    if (choice.workers > 1)
-      throw ConfigError(
-          fmt::format("comm.backend = \"nccl\": {} workers share {} ({}); expected a GPU for each worker, or \"mpi\" "
-                      "or \"tcp\", which go through host memory",
-                      choice.workers, to_string(choice.device), choice.name));
+    require(
+        !choice.device.is_cpu(),
+        "comm.backend = \"nccl\" moves the memory of GPUs, and this run computes on {}; expected \"mpi\" or \"tcp\"",
+        choice.describe());
+    require(choice.workers == 1,
+            "comm.backend = \"nccl\": {} workers share {} ({}); expected a GPU for each worker, or \"mpi\" or \"tcp\", "
+            "which go through host memory",
+            choice.workers, to_string(choice.device), choice.name);
   });
   transport_ = comm::make_nccl_transport(communicator, choice.device, config.comm.timeout_s);
   communicator.set_device_transport(transport_.get());

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
-#include "comm/align.h"
+#include "comm/agreement.h"
 #include "core/memory_ledger.h"
 #include "exchange/run_part.h"
 #include "kernels/nn/elementwise.h"
@@ -39,14 +37,6 @@ layers::NetworkBatch micro_batch(const data::Batch& batch, std::size_t micro, st
   return part;
 }
 
-void check_accumulation(const Config& config, const data::Dataset& data) {
-  if (config.train.gradient_accumulation == 1 || data.target_kind() == TargetKind::kClass) return;
-  throw ConfigError(
-      fmt::format("train.gradient_accumulation = {}: it must be 1 for data '{}', whose samples do not have one "
-                  "class each",
-                  config.train.gradient_accumulation, config.data.name));
-}
-
 }  // namespace
 
 Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& trained, comm::Communicator& group)
@@ -56,7 +46,9 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
       loader(job.data.train, batch_rules(config, group), state.device()),
       test(job.data.test, static_cast<std::size_t>(config.train.eval_batch_size), group.rank(), group.size(),
            state.device()) {
-  check_accumulation(config, *job.data.train);
+  require(config.train.gradient_accumulation == 1 || job.data.train->target_kind() == TargetKind::kClass,
+          "train.gradient_accumulation = {}: it must be 1 for data '{}', whose samples do not have one class each",
+          config.train.gradient_accumulation, config.data.name);
   const MemoryLabel label("parameters, gradients and optimizer");
   const data::BatchRules rules = batch_rules(config, group);
   state.lay_out(rules.batch * static_cast<std::uint64_t>(rules.world), loader.steps_per_epoch());
@@ -134,11 +126,6 @@ SelectionQuestion Generation::selection_question() const {
   return question;
 }
 
-void Generation::seek() {
-  const std::uint64_t scheduled = state.position.scheduled(state.progress.step);
-  loader.seek(scheduled / state.position.steps_per_epoch(), scheduled % state.position.steps_per_epoch());
-}
-
 void Generation::compute_gradient() {
   const data::Batch* batch = nullptr;
   exchange::run_part({}, sample.timers, StepPart::kLoad, [&] { batch = &loader.next(); });
@@ -162,6 +149,10 @@ void Generation::compute_gradient() {
     }
     exchange::run_part(state.device(), sample.timers, StepPart::kBackward, [&] { backward({}); });
   }
+}
+
+void Generation::finish_gradient() {
+  if (overlapped) overlapped->finish(sample.timers);
 }
 
 void Generation::backward(const layers::GradientReady& ready) {

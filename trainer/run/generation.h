@@ -10,7 +10,6 @@
 #include "exchange/gradient_exchange.h"
 #include "trainer/cost_model/tensor_selection.h"
 #include "trainer/metrics/metrics.h"
-#include "trainer/run/compute_thread.h"
 #include "trainer/run/job.h"
 #include "trainer/run/overlapped_backward.h"
 #include "trainer/run/plan.h"
@@ -33,12 +32,11 @@ struct Generation {
   DataPosition reshard_from(StateSource& source);
   /// Local. Saves the state of this rank, and on rank 0 the model's. @param mean_statistics over all ranks.
   void save(Archive* model, Archive& rank, std::span<const float> mean_statistics);
-  /// Begins to read batches at the state's place in the data.
-  void seek();
 
-  /// Computes this rank's gradient of the next batch. With overlap the last micro-batch's backward is only started: the
-  /// exchange's gate is `overlapped`, whose finish() ends it.
+  /// Computes this rank's gradient of the next batch. With overlap the last micro-batch's backward is only started, for
+  /// an exchange whose gate is `overlapped`: finish_gradient() waits for its end, with and without an exchange.
   void compute_gradient();
+  void finish_gradient();
   /// The sum over micro-batches.
   View<const float> gradient() const;
 

@@ -4,11 +4,9 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "data/dataset.h"
 #include "trainer/config/config.h"
-#include "trainer/metrics/event_file.h"
 
 namespace dragonn::trainer {
 
@@ -23,8 +21,6 @@ struct RunFolder {
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
   std::filesystem::path trace() const { return path / "trace.json"; }
   std::filesystem::path gradients() const { return path / "gradients"; }
-  /// Returns the files for TensorBoard that are there.
-  std::vector<std::filesystem::path> events() const { return event_files(path); }
 };
 
 /// The data that all ranks of a run have before they are connected.

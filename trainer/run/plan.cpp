@@ -5,7 +5,6 @@
 #include <fstream>
 #include <numeric>
 #include <optional>
-#include <sstream>
 
 #include <fmt/format.h>
 
@@ -16,7 +15,7 @@
 #include "core/units_text.h"
 #include "kernels/devices.h"
 #include "optim/optimizer.h"
-#include "trainer/cost_model/overlap_obstacle.h"
+#include "trainer/cost_model/cost_model.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -56,28 +55,19 @@ std::string describe_exchange(const CompressionConfig& compression, const exchan
                      compression.density, describe_coding(compression, exchange));
 }
 
-/// Returns the first number after `key` in a file of "key: number unit" lines, in bytes if the unit is kB.
-std::optional<std::size_t> read_kib(const char* path, const std::string& key) {
+/// Returns the number that follows a word in a file, or begins it without one; nothing if there is none ("max").
+std::optional<std::size_t> read_number(const char* path, const std::string& word = "") {
   std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(key)) continue;
-    std::istringstream words(line.substr(key.size()));
-    std::size_t number = 0;
-    if (words >> number) return number * 1024;
-  }
-  return std::nullopt;
-}
-
-std::optional<std::size_t> read_number(const char* path) {
-  std::ifstream file(path);
+  for (std::string other; !word.empty() && other != word && file >> other;) continue;
   std::size_t number = 0;
   if (file >> number) return number;
-  return std::nullopt;  // no such file, or "max"
+  return std::nullopt;
 }
 
 /// Returns the memory that this process may still take: the machine's, or the rest of its control group's.
 std::size_t available_memory() {
-  std::size_t available = read_kib("/proc/meminfo", "MemAvailable:").value_or(static_cast<std::size_t>(-1));
+  const auto free_kib = read_number("/proc/meminfo", "MemAvailable:");
+  std::size_t available = free_kib ? *free_kib * 1024 : static_cast<std::size_t>(-1);
   const auto limit = read_number("/sys/fs/cgroup/memory.max");
   const auto used = read_number("/sys/fs/cgroup/memory.current");
   if (limit && used) available = std::min(available, *limit > *used ? *limit - *used : 0);
@@ -93,15 +83,7 @@ std::string describe_cost(const RunPlan& plan) {
                       plan.dense_cost.chain().messages);
   if (plan.bytes.settled.is_exact() && plan.bytes.first_steps == 0) return text;
   return text + fmt::format("  the counts vary: expect {} per worker and step, as the mean of ten steps\n",
-                            describe(plan.bytes));
-}
-
-/// Describes the overlap; empty unless the run asks for it.
-std::string describe_overlap(const RunPlan& plan, const Config& config) {
-  if (!config.compression.overlap) return "";
-  return fmt::format("  overlap: {}\n", plan.overlap_obstacle.empty() ? "a bucket is exchanged as soon as backward has "
-                                                                        "finished it"
-                                                                      : "none, as " + plan.overlap_obstacle);
+                            exchange::describe(plan.bytes));
 }
 
 std::string describe_selection(const RunPlan& plan, const Config& config) {
@@ -278,7 +260,9 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
                         name_of(planned.form));
   }
   text += describe_cost(plan);
-  text += describe_overlap(plan, config);
+  if (config.compression.overlap)
+    text += plan.overlap_obstacle.empty() ? "  overlap: a bucket is exchanged as soon as backward has finished it\n"
+                                          : fmt::format("  overlap: none, as {}\n", plan.overlap_obstacle);
   text += describe_selection(plan, config);
   text += fmt::format("\ncheckpoint: {} on disk\n", bytes_text(static_cast<double>(plan.checkpoint_bytes)));
   return text;
@@ -303,12 +287,11 @@ void check_resources(comm::Communicator& communicator, const RunPlan& plan, cons
         std::max<std::int64_t>(config.checkpoint.keep, 1) + (config.checkpoint.keep_best ? 1 : 0) + 1;
     const double disk = static_cast<double>(plan.checkpoint_bytes) * static_cast<double>(kept);
     const double free = static_cast<double>(fs::space(existing_parent(folder)).available);
-    if (disk > free) {
-      throw SystemError(
-          fmt::format("not enough disk: {} checkpoints need {}, and {} are free at {}; lower checkpoint.keep or "
-                      "choose another --output",
-                      kept, bytes_text(disk), bytes_text(free), existing_parent(folder).string()));
-    }
+    if (disk <= free) return;
+    throw SystemError(
+        fmt::format("not enough disk: {} checkpoints need {}, and {} are free at {}; lower checkpoint.keep or "
+                    "choose another --output",
+                    kept, bytes_text(disk), bytes_text(free), existing_parent(folder).string()));
   });
 }
 

@@ -22,7 +22,7 @@ struct RunPlan {
   std::vector<layers::LayerSummary> layers;
   std::size_t parameters = 0;
   exchange::ExchangePlan exchange;
-  exchange::ByteForecast bytes = {};  ///< of a step at the target density
+  ByteForecast bytes = {};  ///< of a step at the target density
   comm::Prediction dense_cost = {};   ///< cost of a step without compression
   /// The bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
   std::vector<std::pair<std::string, std::size_t>> memory;

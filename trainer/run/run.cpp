@@ -19,6 +19,8 @@
 #include "kernels/device_math.h"
 #include "kernels/repeated_work.h"
 #include "trainer/config/assemble.h"
+#include "trainer/config/exchange_config.h"
+#include "trainer/metrics/event_file.h"
 #include "trainer/run/device_choice.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/plan.h"
@@ -59,7 +61,7 @@ fs::path find_checkpoint(const char* option, const std::string& given, const Run
 /// files.
 void move_aside(const RunFolder& folder) {
   fs::path target;
-  std::vector<fs::path> files = folder.events();
+  std::vector<fs::path> files = event_files(folder.path);
   files.insert(files.end(), {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.profile(),
                              folder.trace(), folder.checkpoints(), folder.gradients()});
   for (const fs::path& file : files) {
@@ -105,7 +107,7 @@ std::string describe_method(const Config& config, const RunPlan& plan, int worke
           ? fmt::format("{}: each worker sends what it selects, whatever the density", compression.method)
           : fmt::format("{}: each worker sends about {:.4g} % of its gradient", compression.method,
                         100 * compression.density);
-  if (workers > 1 && !selects_by_cost(config)) text += fmt::format(", {} a step", describe(plan.bytes));
+  if (workers > 1 && !selects_by_cost(config)) text += fmt::format(", {} a step", exchange::describe(plan.bytes));
   return text;
 }
 
@@ -147,12 +149,11 @@ comm::LocalOptions local_options(const Config& config) {
   const NetworkConfig& network = config.network;
   const bool measured = network.compute == comm::Compute::kMeasured;
   const std::int64_t threads = config.comm.threads_per_worker;
-  if (network.modelled() && measured && threads > 1) {
-    throw ConfigError(fmt::format(
-        "network.compute = \"measured\" does not go with comm.threads_per_worker = {}: a virtual cluster measures one "
-        "thread per worker; expected 1, or network.compute = \"zero\"",
-        threads));
-  }
+  require(
+      !network.modelled() || !measured || threads <= 1,
+      "network.compute = \"measured\" does not go with comm.threads_per_worker = {}: a virtual cluster measures one "
+      "thread per worker; expected 1, or network.compute = \"zero\"",
+      threads);
   return {.timeout_s = config.comm.timeout_s, .network = network.modelled(), .compute = network.compute};
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,10 +13,78 @@
 #include "core/file.h"
 #include "core/hash.h"
 #include "core/log.h"
+#include "core/npy.h"
 #include "core/units_text.h"
 #include "trainer/config/exchange_config.h"
 
 namespace dragonn::trainer {
+namespace {
+
+/// Returns the factor, at least 1, between two numbers of bytes.
+double factor(double a, double b) {
+  return std::max(a, b) / std::max(1.0, std::min(a, b));
+}
+
+}  // namespace
+
+GradientDump::GradientDump(std::filesystem::path folder, std::vector<std::int64_t> steps, std::size_t numel)
+    : folder_(std::move(folder)), steps_(std::move(steps)), accumulated_(steps_.empty() ? 0 : numel) {}
+
+bool GradientDump::is_named(std::uint64_t step) const {
+  return std::ranges::find(steps_, static_cast<std::int64_t>(step)) != steps_.end();
+}
+
+View<float> GradientDump::target(std::uint64_t step) {
+  return is_named(step) ? accumulated_.view() : View<float>();
+}
+
+void GradientDump::write(comm::Communicator& communicator, std::uint64_t step) {
+  if (!is_named(step)) return;
+  const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kMetrics);
+  comm::all_ranks_or_none(communicator, [&] {
+    std::error_code code;
+    std::filesystem::create_directories(folder_, code);
+    if (code) throw SystemError(fmt::format("cannot create {}: {}", folder_.string(), code.message()));
+    const auto path = folder_ / fmt::format("step-{:08}-rank-{:04}.npy", step, communicator.rank());
+    write_npy<float>(path, Shape{static_cast<std::int64_t>(accumulated_.size())}, accumulated_.host());
+  });
+}
+
+std::optional<SeenTraffic> TrafficCheck::add(comm::Communicator& communicator, const exchange::ExchangeCounts& counts,
+                                             double bytes) {
+  if (++steps_ + kWindow <= next_) return std::nullopt;
+  bytes_ += bytes;
+  sums_.numel += counts.numel;
+  sums_.target += counts.target;
+  sums_.padded += counts.padded;
+  sums_.global += counts.global;
+  selected_ += std::accumulate(counts.selected.begin(), counts.selected.end(), 0.0);
+  if (steps_ < next_) return std::nullopt;
+  communicator.allreduce_sum(std::span<double>(&bytes_, 1));
+  const SeenTraffic seen{bytes_ / static_cast<double>(kWindow) / communicator.size(), seen_counts(communicator.size())};
+  next_ *= 2;
+  bytes_ = selected_ = 0;
+  sums_ = {};
+  const bool is_news = told_ ? factor(seen.bytes, *told_) >= kChange : is_off(seen.bytes);
+  if (!is_news) return std::nullopt;
+  told_ = seen.bytes;
+  return seen;
+}
+
+bool TrafficCheck::is_off(double bytes) const {
+  const bool is_inside = assumed_.low <= bytes && bytes <= assumed_.high;
+  return factor(bytes, assumed_.expected) >= (is_inside ? kInRange : kOutside);
+}
+
+comm::AssumedCounts TrafficCheck::seen_counts(int ranks) const {
+  const auto& collective = Registry<comm::SparseCollectiveEntry>::instance().at(rules_->collective.name);
+  const double union_size = std::min(selected_, static_cast<double>(sums_.numel));
+  const double sum_size = collective.sum == comm::SumSize::kTarget ? sums_.target : union_size;
+  const auto share = [](double part, double whole) { return whole > 0 ? part / whole : 0; };
+  return {.selected = share(selected_ / ranks, sums_.target),
+          .longest = share(static_cast<double>(sums_.padded), selected_),
+          .sum = share(static_cast<double>(sums_.global), sum_size)};
+}
 
 RunRecorder::RunRecorder(const Job& job, const RunPlan& plan, Generation& generation)
     : config_(job.config),
@@ -66,18 +136,15 @@ void RunRecorder::record_step(const StepValues& values, const StepOutcome& outco
   StepSample& sample = generation_.sample;
   if (report_) report_->step(progress.step, state_.epochs_done(), progress.samples_per_second(), sample);
   if (!state_.is_due(config_.logging.every_steps) && progress.step != state_.total_steps) return;
-  // Nothing was exchanged in a step that was skipped.
-  const exchange::ExchangeCounts counts =
-      outcome.is_skipped ? exchange::ExchangeCounts{} : generation_.gradient_exchange->counts();
   StepRecord record{.step = progress.step,
                     .epoch = state_.epochs_done(),
                     .learning_rate = values.learning_rate,
                     .density_target = values.density};
+  if (outcome.is_exchanged) record.counts = generation_.gradient_exchange->counts();
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
-  sample.lists = counts.lists;
+  sample.lists = record.counts.lists;
   sample.residual_norm = config_.compression.is_dense() ? std::nan("") : generation_.gradient_exchange->residual_norm();
   reduce_step(communicator_, sample, record);
-  record.counts = counts;
   record.bytes_sent_total = generation_.bytes_sent_by_all() / communicator_.size();
   record.time = generation_.run_time();
   warn_if_traffic_exceeds_dense(record);
@@ -180,8 +247,8 @@ void RunRecorder::begin_traffic_check() {
 }
 
 void RunRecorder::check_traffic(const StepValues& values, const StepOutcome& outcome) {
-  // A density warm-up sends more on purpose, and a step that was skipped nothing.
-  if (!traffic_check_ || outcome.is_skipped || values.density != config_.compression.density) return;
+  // A density warm-up sends more on purpose.
+  if (!traffic_check_ || !outcome.is_exchanged || values.density != config_.compression.density) return;
   const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kMetrics);
   const comm::PhaseTraffic& traffic = generation_.sample.traffic;
   const auto sent = static_cast<double>(traffic[static_cast<std::size_t>(comm::Phase::kExchange)].bytes_sent);
@@ -217,12 +284,13 @@ void RunRecorder::finish(std::uint64_t hash) {
       generation_.selection->backward_seconds = times.backward / (times.steps - 1);
       write_file_atomically(folder_.profile(), to_json(*generation_.selection));
     }
-    log_final_report(results, {.folder = folder_.path,
-                               .times = times,
-                               .first_step = report_->first_step(),
-                               .wall_seconds = report_->wall_seconds(),
-                               .dense_bytes = plan_.dense_cost.bytes_sent,
-                               .is_dense = config_.compression.is_dense()});
+    const RunOutcome outcome{.folder = folder_.path,
+                             .times = times,
+                             .first_step = report_->first_step(),
+                             .wall_seconds = report_->wall_seconds(),
+                             .dense_bytes = plan_.dense_cost.bytes_sent,
+                             .is_dense = config_.compression.is_dense()};
+    for (const std::string& line : final_report(results, outcome)) log::info(0, "{}", line);
   });
 }
 

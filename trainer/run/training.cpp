@@ -132,8 +132,9 @@ void Training::tell_resize(const DataPosition& stopped, int workers) {
 int Training::train() {
   StopSignals::training_begins();
   recorder_.begin();
-  generation_.seek();
   const Progress& progress = state_.progress;
+  const std::uint64_t scheduled = state_.position.scheduled(progress.step);
+  generation_.loader.seek(scheduled / state_.position.steps_per_epoch(), scheduled % state_.position.steps_per_epoch());
   while (progress.step < state_.total_steps && !state_.is_out_of_patience()) {
     const StepOutcome outcome = run_step();
     const ClockPause after_the_step(communicator_.clock());
@@ -166,19 +167,20 @@ StepOutcome Training::run_step() {
   const StepValues values{
       .learning_rate = state_.schedule->learning_rate(state_.position.scheduled(progress.step)),
       .density = density_at(config_.compression, state_.position.epoch(progress.step), progress.step),
-      .accumulated = recorder_.dump_target()};
+      .accumulated = recorder_.dump_target(),
+      .is_last = progress.step + 1 == state_.total_steps};
   StepOutcome outcome;
   {
     const ScopedRecording recording = recorder_.record_timeline();
     const Span span(Track::kSteps, "step", {.step = static_cast<std::int64_t>(progress.step) + 1});
     outcome = generation_.scheme->step(generation_, values);
-    if (!outcome.is_skipped) recorder_.write_dump();
+    if (outcome.is_exchanged) recorder_.write_dump();
   }
   ++progress.step;
   progress.samples += state_.position.samples_per_step();
   const ClockPause after_the_step(communicator_.clock());
   sample.traffic = communicator_.traffic().by_phase() - before;
-  progress.density_sum += outcome.is_skipped ? 0.0 : mean_density(generation_.gradient_exchange->counts());
+  if (outcome.is_exchanged) progress.density_sum += mean_density(generation_.gradient_exchange->counts());
   progress.bytes_sent += static_cast<double>(exchange_traffic(sample.traffic).bytes_sent);
   if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized())
     check_replicas(communicator_, state_.parameters(), progress.step);

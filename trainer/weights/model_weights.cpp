@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/file.h"
 #include "core/printable.h"
 #include "core/program.h"
 #include "core/safetensors.h"
@@ -29,14 +31,11 @@ using layers::ModelTensor;
 constexpr std::size_t kConvolutionAxes = 4;
 constexpr const char* kFormatVersion = "1";
 
-std::vector<std::uint64_t> unsigned_extents(std::initializer_list<std::int64_t> extents) {
-  return {extents.begin(), extents.end()};
-}
-
 /// Returns the shape of a tensor in a file: convolution weights are [outputs, inputs, height, width].
 std::vector<std::uint64_t> file_shape(const Shape& shape) {
-  if (shape.rank() == kConvolutionAxes) return unsigned_extents({shape[3], shape[2], shape[0], shape[1]});
-  return {shape.extents().begin(), shape.extents().end()};
+  std::vector<std::uint64_t> extents(shape.extents().begin(), shape.extents().end());
+  if (extents.size() == kConvolutionAxes) return {extents[3], extents[2], extents[0], extents[1]};
+  return extents;
 }
 
 /// Calls `visit(place in the file, place here)` for every element. A file has the channels of an image before its
@@ -65,16 +64,12 @@ void for_each_element(const ModelTensor& tensor, Visit&& visit) {
 }
 
 float from_float16(std::uint16_t bits) {
-  constexpr int kFractionBits = 10, kFloatFractionBits = 23, kBiasDifference = 127 - 15;
-  constexpr std::uint32_t kInfiniteExponent = 31, kFloatInfinity = 0x7f800000;
-  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-  const std::uint32_t exponent = bits >> kFractionBits & kInfiniteExponent, fraction = bits & 0x3ffU;
-  if (exponent == 0) {  // 2^-24 times the fraction
-    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24F));
-  }
-  const std::uint32_t wide = fraction << (kFloatFractionBits - kFractionBits);
-  if (exponent == kInfiniteExponent) return std::bit_cast<float>(sign | kFloatInfinity | wide);
-  return std::bit_cast<float>(sign | (exponent + kBiasDifference) << kFloatFractionBits | wide);
+  constexpr int kMovedBits = 13;          // a float has 23 bits of fraction instead of 10
+  constexpr float kMovedBias = 0x1p112F;  // and a bias of 127 instead of 15
+  constexpr std::uint32_t kInfinity = 0x7f800000;
+  const float magnitude = std::bit_cast<float>(static_cast<std::uint32_t>(bits & 0x7fffU) << kMovedBits) * kMovedBias;
+  const std::uint32_t value = std::bit_cast<std::uint32_t>(magnitude) | (magnitude >= 0x1p16F ? kInfinity : 0);
+  return std::bit_cast<float>(value | static_cast<std::uint32_t>(bits & 0x8000U) << 16);
 }
 
 /// Returns element `index` of values that may lie at any address.
@@ -115,11 +110,6 @@ std::string own_name(std::string name) {
   const std::string_view rest = std::string_view(name).substr(at + kFirstLayer.size());
   if (rest.empty() || rest == kReverse) name.erase(at, kFirstLayer.size());
   return name;
-}
-
-/// Returns whether a tensor is one of PyTorch's own that has no part in a network's results: batch norm's counter.
-bool is_counter(const std::string& name) {
-  return name.ends_with(".num_batches_tracked");
 }
 
 /// Finds the tensors of a file by our names, and checks them. Its errors name the file.
@@ -189,7 +179,7 @@ void require_finite(const WeightsFile& file, const FileTensor& tensor) {
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t kMax = 50;
   std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(names.size(), kMax); ++i) shown.push_back(excerpt(names[i]));
+  for (const std::string& name : names | std::views::take(kMax)) shown.push_back(excerpt(name));
   return fmt::format("{} ({}{})", names.size(), fmt::join(shown, ", "), names.size() > kMax ? ", ..." : "");
 }
 
@@ -201,8 +191,9 @@ std::vector<std::string> differences(const std::filesystem::path& path, const st
     if (!file.by_name().contains(tensor.name)) missing.push_back(tensor.name);
   }
   for (const auto& [name, tensor] : file.by_name()) {
-    if (is_counter(name) || std::ranges::count(tensors, name, &ModelTensor::name) > 0) continue;
-    extra.push_back(tensor->name);
+    // Batch norm's counter in PyTorch has no part in a network's results.
+    const bool is_counter = name.ends_with(".num_batches_tracked");
+    if (!is_counter && std::ranges::count(tensors, name, &ModelTensor::name) == 0) extra.push_back(tensor->name);
   }
   if (missing.size() == tensors.size()) {
     throw ConfigError(fmt::format("{}: none of its tensors is one of the model's, which are {}; it has {}",
@@ -231,12 +222,12 @@ void export_weights(const std::filesystem::path& path, layers::Network& network,
     for_each_element(tensor, [&](std::size_t file, std::size_t own) { there[file] = here[own]; });
     entries.push_back({tensor.name, "F32", file_shape(tensor.shape), std::as_bytes(std::span(there))});
   }
-  write_safetensors(path, entries,
-                    {{"format", "pt"},  // the layouts are PyTorch's; some readers ask for this
-                     {"format_version", kFormatVersion},
-                     {"model", origin.model},
-                     {"program", fmt::format("dragonn {}", version())},
-                     {"step", fmt::format("{}", origin.step)}});
+  const FileMetadata metadata{{"format", "pt"},  // the layouts are PyTorch's; some readers ask for this
+                              {"format_version", kFormatVersion},
+                              {"model", origin.model},
+                              {"program", fmt::format("dragonn {}", version())},
+                              {"step", fmt::format("{}", origin.step)}};
+  write_file_atomically(path, safetensors_bytes(entries, metadata));
 }
 
 std::vector<std::string> import_weights(const std::filesystem::path& path, layers::Network& network) {

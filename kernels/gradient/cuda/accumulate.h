@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT
-/// Accumulation on a GPU, four elements at a time: the part that all gradient passes share.
+/// Accumulation on a GPU, four elements at a time: the part that all gradient passes share; and what their files have
+/// from each other.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/gradient/cuda/look_back.h"
-#include "kernels/gradient/gradient_pass_simd.h"
+#include "kernels/gradient/gradient_pass_sweep.h"
 
 #ifdef DRAGONN_DEVICE_CODE
 namespace dragonn::kernels::cuda {
 
 using detail::AccumulateJob;
 using detail::AccumulateKind;
+using detail::Range;
 
 inline constexpr unsigned kFour = 4;     // elements of a 16-byte access
 inline constexpr unsigned kVectors = 4;  // accesses of a thread that are under way at once, per array
@@ -49,8 +51,8 @@ inline constexpr bool kHasAcc = kHasMomentum<kKind> || kKind == AccumulateKind::
 template <AccumulateKind kKind>
 inline constexpr bool kStores = kKind != AccumulateKind::kExamine;
 
-/// Accumulates one element with the arithmetic of kernels/gradient/gradient_pass-inl.h, operation by operation. `u` is
-/// updated.
+/// Accumulates one element with the arithmetic of kernels/gradient/gradient_pass_sweep.cpp, operation by operation. `u`
+/// is updated.
 template <AccumulateKind kKind>
 __device__ inline float accumulate_one(const AccumulateJob& job, float raw, float acc, float& u) {
   if constexpr (kKind == AccumulateKind::kExamine) {
@@ -188,6 +190,14 @@ void with_kind(const AccumulateJob& job, const Launch& launch) {
       return with_alignment<AccumulateKind::kNesterov>(job, launch);
   }
 }
+
+/// Selects as kernels::select_threshold does, as a part of a pass that is counted already.
+void select_uncounted(View<const float> values, float threshold, const Range& range, SparseVector& selected);
+
+/// Writes the magnitudes of the sample to the scratch, and their rank-th largest to an address on the GPU, which is
+/// valid until here.device_results() is used again. acc is not stored.
+const float* sample_on_device(Context& here, const AccumulateJob& job, const SamplePlan& plan, std::size_t numel,
+                              SampleScratch& scratch);
 
 }  // namespace dragonn::kernels::cuda
 #endif

@@ -23,17 +23,6 @@ __global__ void add_kernel(const std::uint32_t* indices, const float* added, std
   }
 }
 
-/// Returns the sum of `mine` over the lanes before this one; `*all` becomes the sum over all.
-__device__ unsigned lanes_before(unsigned mine, unsigned* all) {
-  unsigned sum = mine;
-  for (unsigned step = 1; step < kWarp; step *= 2) {
-    const unsigned other = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane_id() >= step) sum += other;
-  }
-  *all = __shfl_sync(kAllLanes, sum, kWarp - 1);
-  return sum - mine;
-}
-
 /// Takes this thread's words, which become zeros.
 __device__ void take_words(std::uint32_t* marks, std::size_t first, std::size_t size,
                            std::uint32_t (&words)[kWordsPerThread]) {
@@ -59,10 +48,9 @@ __global__ void __launch_bounds__(kThreads)
   take_words(marks, first, size, words);
   unsigned mine = 0;
   for (const std::uint32_t word : words) mine += static_cast<unsigned>(__popc(word));
-  unsigned of_warp = 0;
-  const unsigned before_lane = lanes_before(mine, &of_warp);
+  const unsigned to_lane = sum_to_lane(mine);
   std::uint64_t end = 0;
-  std::size_t place = place_of_warp(look_back, tile, of_warp, &end) + before_lane;
+  std::size_t place = place_of_warp(look_back, tile, __shfl_sync(kAllLanes, to_lane, kWarp - 1), &end) + to_lane - mine;
   for (unsigned w = 0; w < kWordsPerThread; ++w) {
     for (std::uint32_t word = words[w]; word != 0; word &= word - 1) {
       const auto index = static_cast<std::uint32_t>((first + w) * kBits) + static_cast<unsigned>(__ffs(word)) - 1;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Statistics of exceedances, and sums of logarithms, in double: a thread per element, sums in a fixed order. Reads
 // 4 bytes per element.
-#include "kernels/cuda/ordered_sum.h"
+#include "kernels/cuda/block_reduce.h"
 #include "kernels/gradient/cuda/accumulate.h"
-#include "kernels/gradient/cuda/gradient_sweep.h"
 #include "kernels/gradient/exceedance.h"
 
 namespace dragonn::kernels::cuda {
@@ -55,8 +54,7 @@ Exceedances exceedances_on_gpu(View<const float> values, float threshold) {
 
 Exceedances exceedances_and_entries_on_gpu(View<const float> values, float threshold, float min,
                                            SparseVector& selected) {
-  const Range all{0, values.size()};
-  sweep_select(context(values.device()), {.gradient = values.data()}, all, {all, {.value = min}}, selected);
+  select_uncounted(values, min, {0, values.size()}, selected);
   return exceedances_on_gpu(values, threshold);
 }
 

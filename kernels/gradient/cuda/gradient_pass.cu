@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Accumulate, and accumulate fused with the selection above a threshold and with the hashing of what is selected.
+// Accumulate; accumulate fused with the moments of what acc becomes, in double; and fused with the selection above a
+// threshold and with the hashing of what is selected.
 //
 // A block of 256 threads takes a tile of 8192 elements, 32 per thread in eight 16-byte accesses per array, of which
 // about eight are under way at once. Whether the tile lies within the arrays, and within the wanted range, is asked
@@ -11,15 +12,123 @@
 // The hits that hold their slots are compacted by a second kernel, which reads the number of hits on the GPU: the host
 // waits once, for both lists.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
+#include <new>
 
+#include "kernels/cuda/block_reduce.h"
 #include "kernels/gradient/cuda/accumulate.h"
-#include "kernels/gradient/cuda/compact_entries.h"
-#include "kernels/gradient/cuda/gradient_sweep.h"
+#include "kernels/gradient/cuda/look_back.h"
 #include "kernels/gradient/gradient_pass.h"
+#include "kernels/gradient/hash_select.h"
+#include "kernels/gradient/select.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
+
+/// A table of slots. A slot holds the largest of the keys that claimed it, which does not depend on the order, and is
+/// the same as on the CPU: an index counted from 1, in 4 bytes, or a random key, in 8. An empty slot is 0. One index
+/// may have the random key 0: it then holds a slot that nothing else was written to, as it should.
+struct Slots {
+  HashRule rule = {};
+  void* words = nullptr;  ///< null if there is no table
+};
+
+/// Returns the table of a choice as the last pass left it; none without a choice.
+Slots filled_slots(const HashChoice& choice) {
+  return choice.scratch == nullptr ? Slots{} : Slots{choice.rule, choice.scratch->table.data()};
+}
+
+/// Returns the table of a choice with all slots empty; none without a choice. Writes 4 bytes per slot, by priority 8.
+Slots empty_slots(Context& here, const HashChoice& choice) {
+  if (choice.scratch == nullptr) return {};
+  Buffer<std::uint32_t>& memory = choice.scratch->table;
+  memory.resize_discard(choice.rule.slot.slots * (choice.rule.by_priority ? 2 : 1));
+  check(cudaMemsetAsync(memory.data(), 0, memory.size() * sizeof(std::uint32_t), here.stream()), "cudaMemsetAsync");
+  return filled_slots(choice);
+}
+
+using IndexWord = unsigned int;
+using PriorityWord = unsigned long long;
+
+__device__ IndexWord index_key(std::uint32_t index) {
+  return index + 1;  // below kEmptySlot
+}
+__device__ PriorityWord priority_key(const HashRule& rule, std::uint32_t index) {
+  return SlotPriority{rule.slot.salt}(index);
+}
+
+__device__ void claim_slot(const Slots& slots, std::uint32_t index) {
+  const std::size_t slot = slots.rule.slot(index);
+  if (slots.rule.by_priority) {
+    atomicMax(static_cast<PriorityWord*>(slots.words) + slot, priority_key(slots.rule, index));
+  } else {
+    atomicMax(static_cast<IndexWord*>(slots.words) + slot, index_key(index));
+  }
+}
+
+__device__ bool holds_slot(const Slots& slots, std::uint32_t index) {
+  const std::size_t slot = slots.rule.slot(index);
+  return slots.rule.by_priority ? static_cast<const PriorityWord*>(slots.words)[slot] == priority_key(slots.rule, index)
+                                : static_cast<const IndexWord*>(slots.words)[slot] == index_key(index);
+}
+
+/// A threshold: given, or at an address on the GPU that an earlier kernel writes.
+struct Threshold {
+  float value = 0;
+  const float* place = nullptr;
+};
+
+/// The entries that a sweep selects.
+struct SweepSelection {
+  Range range;  ///< part of the accumulated elements
+  Threshold threshold;
+  Slots slots = {};                 ///< slots that the selected entries are hashed into, if there are any
+  SparseVector* holders = nullptr;  ///< overwritten with those that hold their slots; null without slots
+};
+
+/// Sums over acc.
+struct MomentSums {
+  double sum = 0;
+  double sum_squares = 0;
+  double signed_sum = 0;
+  std::uint64_t largest = 0;  ///< the bits of a magnitude, so that a NaN stays
+
+  __device__ void see(float value) {
+    const double wide = value;
+    sum += fabs(wide);
+    sum_squares += wide * wide;
+    signed_sum += wide;
+    largest = max(largest, std::uint64_t{magnitude_bits(value)});
+  }
+  __device__ void add(const MomentSums& other) {
+    sum += other.sum;
+    sum_squares += other.sum_squares;
+    signed_sum += other.signed_sum;
+    largest = max(largest, other.largest);
+  }
+};
+
+/// The report of a sweep. The sweep's function starts a copy to it, for which the caller waits: it is page-locked
+/// memory of the host.
+struct SweepReport {
+  Compaction hits = {};     ///< of sweeps without moments; without a selection only `non_finite` counts
+  Compaction holders = {};  ///< of the hits that hold their slots
+  MomentSums moments = {};
+};
+static_assert(sizeof(SweepReport) <= Context::kResultBytes);
+static_assert(offsetof(SweepReport, holders) == sizeof(Compaction), "compactions are copied back together");
+
+/// Returns the place of acc after a sweep: that of the gradient, if the sweep stores none.
+const float* stored_acc(const AccumulateJob& job) {
+  return job.kind == AccumulateKind::kExamine ? job.gradient : job.acc;
+}
+
+/// Returns the report of a sweep that its caller waits for at once.
+SweepReport& here_and_now(Context& here) {
+  return *static_cast<SweepReport*>(here.host_results());
+}
 
 constexpr unsigned kSweepVectors = 8;  // of a thread, whose elements fit the bits of a word
 constexpr std::size_t kSweepElements = kThreads * kFour * kSweepVectors;
@@ -201,8 +310,22 @@ std::size_t tiles_of(std::size_t numel) {
   return (numel + kSweepElements - 1) / kSweepElements;
 }
 
-}  // namespace
+template <AccumulateKind kKind, bool kAligned>
+__global__ void __launch_bounds__(kThreads)
+    moments_kernel(AccumulateJob job, std::size_t numel, OrderedSum<MomentSums>* total) {
+  MomentSums mine;
+  accumulate_in_turns<kKind, kAligned>(job, numel, [&](float value) { mine.see(value); });
+  finish_sum(mine, total);
+}
 
+Moments moments_of(const MomentSums& totals) {
+  return {.sum = totals.sum,
+          .sum_squares = totals.sum_squares,
+          .signed_sum = totals.signed_sum,
+          .largest = std::bit_cast<float>(static_cast<std::uint32_t>(totals.largest))};
+}
+
+/// Starts to accumulate `numel` elements. 4 bytes per array read, 4 per array written.
 void start_sweep(Context& here, const AccumulateJob& job, std::size_t numel, SweepReport& report) {
   report.hits = {};
   if (numel == 0) return;
@@ -214,6 +337,23 @@ void start_sweep(Context& here, const AccumulateJob& job, std::size_t numel, Swe
   start_reading(here, compaction, 1, &report.hits);
 }
 
+/// Starts to accumulate `numel` elements and to add up the moments of acc: at most 1024 blocks, each of which takes
+/// every 1024th tile of 4096 elements; their sums are added in order.
+void start_moments(Context& here, const AccumulateJob& job, std::size_t numel, SweepReport& report) {
+  report.moments = {};
+  if (numel == 0) return;
+  const auto start = [&](OrderedSum<MomentSums>* total) {
+    const unsigned blocks = sum_blocks(numel, kTileElements);
+    with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
+      launch(here, "accumulate and moments", blocks, kThreads, moments_kernel<kKind, kAligned>, job, numel, total);
+    });
+  };
+  start_ordered_sum<MomentSums>(here, start, &report.moments);
+}
+
+/// Starts to accumulate `range`, and in the same pass to select the wanted entries that reach the threshold and are not
+/// zero, ascending. They overwrite `selected`, as many as fit its memory. Its size is that of the memory, and so is
+/// that of the holders, until finish_select().
 void start_select(Context& here, const AccumulateJob& job, const Range& range, const SweepSelection& selection,
                   SparseVector& selected, SweepReport& report) {
   report = {};
@@ -239,29 +379,113 @@ void start_select(Context& here, const AccumulateJob& job, const Range& range, c
   start_reading(here, compactions[0], compactions.size(), &report.hits);
 }
 
-SweepOutcome finish_select(Context& here, const float* acc, const SweepSelection& selection, SparseVector& selected,
-                           const SweepReport& report) {
+void sweep_select(Context& here, const float* acc, const SweepSelection& selection, SparseVector& selected);
+
+/// Sets the sizes of the lists of start_select() after a wait. If the entries did not fit, the memory grows, and a
+/// second pass over `acc`, which was stored, fills it and waits. The slots must be as the first pass left them.
+void finish_select(Context& here, const float* acc, const SweepSelection& selection, SparseVector& selected,
+                   const SweepReport& report) {
   const Compaction found = report.hits;  // a second pass may overwrite the report
-  const SweepOutcome outcome{.non_finite = found.non_finite != 0, .threshold = found.threshold};
   if (found.count <= selected.size()) {
     selected.truncate(found.count);
     if (selection.holders != nullptr) selection.holders->truncate(report.holders.count);
-    return outcome;
+    return;
   }
   selected.resize_discard(found.count);
-  const Range& wanted = selection.range;
-  count_swept(wanted.end - wanted.begin);
+  count_swept(selection.range.end - selection.range.begin);
   // All hits were hashed, with and without a place in the list. Hashing them again changes no slot's maximum.
-  sweep_select(here, {.gradient = acc}, wanted,
-               {wanted, {.value = found.threshold}, selection.slots, selection.holders}, selected);
-  return outcome;
+  SweepSelection again = selection;
+  again.threshold = {.value = found.threshold};
+  sweep_select(here, acc, again, selected);
 }
 
-SweepOutcome sweep_select(Context& here, const AccumulateJob& job, const Range& range, const SweepSelection& selection,
-                          SparseVector& selected) {
-  start_select(here, job, range, selection, selected, here_and_now(here));
+/// Selects from an acc that is stored. Waits once per pass.
+void sweep_select(Context& here, const float* acc, const SweepSelection& selection, SparseVector& selected) {
+  start_select(here, {.gradient = acc}, selection.range, selection, selected, here_and_now(here));
   here.synchronize();
-  return finish_select(here, stored_acc(job), selection, selected, here_and_now(here));
+  finish_select(here, acc, selection, selected, here_and_now(here));
+}
+
+/// Returns what a request selects, with these slots.
+SweepSelection selection_of(const PassRequest& request, const Threshold& threshold, const Slots& slots) {
+  return {{request.begin, request.end},
+          threshold,
+          slots,
+          request.hash.scratch == nullptr ? nullptr : &request.hash.scratch->holders};
+}
+
+void start_pass(Context& here, const AccumulateJob& job, const PassRequest& request, std::size_t numel,
+                PassResult& result, SweepReport& report) {
+  if (request.kind == PassRequest::Kind::kNone) return start_sweep(here, job, numel, report);
+  if (request.kind == PassRequest::Kind::kMoments) return start_moments(here, job, numel, report);
+  Threshold threshold{.value = request.threshold};
+  if (request.kind == PassRequest::Kind::kSampledThreshold)
+    threshold = {.place = sample_on_device(here, job, request.sample, numel, result.sample)};
+  start_select(here, job, {0, numel}, selection_of(request, threshold, empty_slots(here, request.hash)),
+               result.selected, report);
+}
+
+/// Sets the result of a pass from its report, after a wait.
+void end_pass(Context& here, const float* acc, const SweepReport& report, PassResult& result) {
+  const PassRequest& request = result.request;
+  if (selects(request)) {
+    result.threshold = report.hits.threshold;
+    result.non_finite = report.hits.non_finite != 0;
+    return finish_select(here, acc, selection_of(request, {}, filled_slots(request.hash)), result.selected, report);
+  }
+  result.selected.clear();
+  if (request.kind == PassRequest::Kind::kMoments) result.moments = moments_of(report.moments);
+  result.non_finite = request.kind == PassRequest::Kind::kMoments ? !std::isfinite(result.moments.largest)
+                                                                  : report.hits.non_finite != 0;
+}
+
+void pass(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result) {
+  Context& here = context(result.device());
+  count_swept(numel);
+  if (request.deferred) {
+    result.report.resize_discard(sizeof(SweepReport));
+    start_pass(here, job, request, numel, result, *new (result.report.data()) SweepReport);
+    result.unfinished = stored_acc(job);
+    return;
+  }
+  start_pass(here, job, request, numel, result, here_and_now(here));
+  here.synchronize();
+  end_pass(here, stored_acc(job), here_and_now(here), result);
+}
+
+void finish(PassResult& result) {
+  const auto& report = *reinterpret_cast<const SweepReport*>(result.report.data());
+  end_pass(context(result.device()), result.unfinished, report, result);
+}
+
+void select(View<const float> values, float threshold, std::size_t begin, std::size_t end, SparseVector& selected) {
+  count_swept(end - begin);
+  select_uncounted(values, threshold, {begin, end}, selected);
+}
+
+Moments moments(View<const float> values) {
+  count_swept(values.size());
+  Context& here = context(values.device());
+  start_moments(here, {.gradient = values.data()}, values.size(), here_and_now(here));
+  here.synchronize();
+  return moments_of(here_and_now(here).moments);
+}
+
+/// The pass has found the hits that stay.
+void hash_select(const SparseVector& /*hits*/, const HashChoice& choice, SparseVector& kept) {
+  copy_entries(choice.scratch->holders, kept);
+}
+
+[[maybe_unused]] const bool registered = kernels::detail::gradient_pass_rows.add(DeviceType::kCuda, pass) &&
+                                         kernels::detail::finish_pass_rows.add(DeviceType::kCuda, finish) &&
+                                         kernels::select_threshold_in.add(DeviceType::kCuda, select) &&
+                                         kernels::magnitude_moments.add(DeviceType::kCuda, moments) &&
+                                         kernels::hash_select.add(DeviceType::kCuda, hash_select);
+
+}  // namespace
+
+void select_uncounted(View<const float> values, float threshold, const Range& range, SparseVector& selected) {
+  sweep_select(context(values.device()), values.data(), {range, {.value = threshold}}, selected);
 }
 
 }  // namespace dragonn::kernels::cuda

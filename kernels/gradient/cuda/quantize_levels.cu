@@ -2,7 +2,7 @@
 // Level codes. Norms: a warp takes four groups, eight lanes each, whose partial sums are those of the CPU and are added
 // in its order. Levels: a thread takes the four elements of a block of random numbers. Decoding: a thread per element
 // adds up the codes in their order. Bytes as kernels/gradient/quantize.h says, and the values once more for the norms.
-#include "core/philox.h"
+#include "core/rng.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/gradient/quantize.h"
 #include "kernels/gradient/quantize_layout.h"

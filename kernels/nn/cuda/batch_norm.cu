@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/cuda/elements.h"
-#include "kernels/nn/batch_norm.h"
 #include "kernels/nn/cuda/columns.h"
+#include "kernels/nn/normalization.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
-
-/// The statistics of a batch, one value per channel.
-struct Moments {
-  float *mean, *inverse_deviation;
-};
 
 /// The mean of `count` values, and the sum of squared differences from it.
 struct Gathered {
@@ -112,7 +107,7 @@ struct CombineMoments {
   BatchNormSpec spec;
   ColumnCut cut;
   const float *means, *deviations, *scale;
-  Moments saved;
+  float *mean, *inverse_deviation;  // of the batch
   float *running_mean, *running_variance, *factor;
 };
 
@@ -140,9 +135,9 @@ __global__ void combine_moments_kernel(CombineMoments to) {
   const double weight = to.spec.momentum;
   to.running_mean[c] = static_cast<float>((1.0 - weight) * to.running_mean[c] + weight * mean);
   to.running_variance[c] = static_cast<float>((1.0 - weight) * to.running_variance[c] + weight * variance * unbiased);
-  to.saved.mean[c] = static_cast<float>(mean);
-  to.saved.inverse_deviation[c] = 1.0f / sqrtf(static_cast<float>(variance) + to.spec.epsilon);
-  to.factor[c] = to.scale[c] * to.saved.inverse_deviation[c];
+  to.mean[c] = static_cast<float>(mean);
+  to.inverse_deviation[c] = 1.0f / sqrtf(static_cast<float>(variance) + to.spec.epsilon);
+  to.factor[c] = to.scale[c] * to.inverse_deviation[c];
 }
 
 __global__ void running_factor_kernel(const float* scale, const float* running_variance, float epsilon, float* factor,
@@ -333,7 +328,7 @@ class CudaBatchNorm final : public Plan {
     float *factor = moments + partials_, *slope = factor + channels_, *offset = slope + channels_;
     launch_over(here, "batch_norm_factor", spec_.channels, factor_kernel, pass.parameters[0].data(), inverse_deviation,
                 factor, spec_.channels);
-    Gradients<Element> gradients = describe(pass, mean, factor);
+    Gradients<Element> gradients = gradients_of(pass, mean, factor);
     launch(here, "batch_norm_reduce", blocks_of(cut_), kThreads, reduce_kernel<Element, kWidth>, cut_, gradients, sums,
            moments);
     launch(here, "batch_norm_combine_gradients", tiles_of(channel_cut_), kThreads, combine_gradients_kernel,
@@ -353,13 +348,13 @@ class CudaBatchNorm final : public Plan {
   void forward_train(const ForwardPass& pass) {
     const Context& here = context(device_);
     float *means = pass.scratch.data(), *deviations = means + partials_, *factor = deviations + partials_;
-    const Moments saved{pass.saved.data(), pass.saved.data() + channels_};
+    float* mean = pass.saved.data();
     launch(here, "batch_norm_moments", blocks_of(cut_), kThreads, moments_kernel<Element, kWidth>, cut_,
            elements(pass.inputs[0]), means, deviations);
     launch(here, "batch_norm_combine_moments", tiles_of(channel_cut_), kThreads, combine_moments_kernel,
-           {spec_, channel_cut_, means, deviations, pass.parameters[0].data(), saved, pass.statistics[0].data(),
-            pass.statistics[1].data(), factor});
-    normalize(here, pass, saved.mean, factor);
+           {spec_, channel_cut_, means, deviations, pass.parameters[0].data(), mean, mean + channels_,
+            pass.statistics[0].data(), pass.statistics[1].data(), factor});
+    normalize(here, pass, mean, factor);
   }
 
   void forward_evaluate(const ForwardPass& pass) {
@@ -382,7 +377,7 @@ class CudaBatchNorm final : public Plan {
             pass.parameters[1].data(), spec_.relu, elements(pass.output)});
   }
 
-  Gradients<Element> describe(const BackwardPass& pass, const float* mean, const float* factor) const {
+  Gradients<Element> gradients_of(const BackwardPass& pass, const float* mean, const float* factor) const {
     const auto gradients = pass.output_gradients;
     const Mask mask = !spec_.relu ? Mask::kNone : spec_.residual ? Mask::kOutput : Mask::kRecompute;
     return {elements(pass.inputs[0]),

@@ -97,26 +97,6 @@ __device__ inline double sum_pieces(const ColumnPlace& place, const ColumnCut& c
   return sum_strands(place, sum);
 }
 
-/// Computes partial sums of two terms per element: `terms.of(column)` maps the row and the place of an element of that
-/// column to both, a float2. Launched with a block per piece and tile.
-template <class Terms>
-__global__ void column_pair_kernel(Terms terms, ColumnCut cut, float* first, float* second) {
-  const ColumnPlace place(cut);
-  float2 sum{0, 0};
-  if (place.column < cut.columns) {
-    const auto term = terms.of(place.column);
-    for (std::size_t row = place.row; row < place.end; row += place.strands) {
-      const float2 own = term(row, row * cut.columns + place.column);
-      sum.x += own.x;
-      sum.y += own.y;
-    }
-  }
-  const float first_total = sum_strands(place, sum.x), second_total = sum_strands(place, sum.y);
-  if (place.strand != 0 || place.column >= cut.columns) return;
-  first[blockIdx.x * cut.columns + place.column] = first_total;
-  second[blockIdx.x * cut.columns + place.column] = second_total;
-}
-
 inline dim3 blocks_of(const ColumnCut& cut) {
   return {static_cast<unsigned>(cut.pieces), cut.tiles};
 }

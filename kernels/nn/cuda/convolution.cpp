@@ -27,9 +27,7 @@ class CudnnConvolution final : public Plan {
         bytes_(passes_->workspace_bytes()),
         patch_(static_cast<std::size_t>(spec.vertical.kernel * spec.horizontal.kernel * (spec.channels / spec.groups))),
         outputs_(static_cast<std::size_t>(spec.output_channels)),
-        bias_cut_(static_cast<std::size_t>(spec.batch * spec.vertical.outputs(spec.height) *
-                                           spec.horizontal.outputs(spec.width)),
-                  outputs_) {}
+        bias_cut_(static_cast<std::size_t>(spec.output_pixels()), outputs_) {}
 
   PlanMemory memory() const override {
     const std::size_t weights = weight_floats();
@@ -124,8 +122,8 @@ std::unique_ptr<Plan> make(const Device& device, const ConvolutionSpec& spec) {
   const bool fits_cudnn = !overhangs(spec.vertical, spec.height) && !overhangs(spec.horizontal, spec.width);
   if (fits_cudnn) {
     if (auto graphs = graphs_for(device, spec)) return std::make_unique<CudnnConvolution>(device, spec, graphs);
-    if (const auto choices = choose_algorithms(context(device), spec, math))
-      return std::make_unique<CudnnConvolution>(device, spec, make_chosen_passes(device, spec, math, *choices));
+    if (auto passes = make_chosen_passes(device, spec, math))
+      return std::make_unique<CudnnConvolution>(device, spec, passes);
   }
   warn_of("as products with patches", spec,
           fits_cudnn ? "cuDNN has no deterministic algorithm for it that fits into 1.07 GB"

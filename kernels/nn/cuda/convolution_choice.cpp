@@ -4,14 +4,78 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "kernels/nn/cuda/cudnn.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
 
 constexpr int kMaxCandidates = 16;
+
+int number(std::int64_t value) {
+  return static_cast<int>(value);
+}
+
+/// The descriptors of the tensors of a convolution. They are NHWC; the filter is KRSC, which goes with NHWC.
+struct ConvolutionTensors {
+  ConvolutionTensors(const ConvolutionSpec& spec, DeviceMath math) {
+    const cudnnDataType_t type = math == DeviceMath::kBf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    const auto tensor = [&](const TensorDescriptor& descriptor, std::int64_t channels, std::int64_t height,
+                            std::int64_t width) {
+      check(cudnnSetTensor4dDescriptor(descriptor.get(), CUDNN_TENSOR_NHWC, type, number(spec.batch), number(channels),
+                                       number(height), number(width)),
+            "cudnnSetTensor4dDescriptor");
+    };
+    tensor(input, spec.channels, spec.height, spec.width);
+    tensor(output, spec.output_channels, spec.output_height(), spec.output_width());
+    check(cudnnSetFilter4dDescriptor(filter.get(), type, CUDNN_TENSOR_NHWC, number(spec.output_channels),
+                                     number(spec.channels / spec.groups), number(spec.vertical.kernel),
+                                     number(spec.horizontal.kernel)),
+          "cudnnSetFilter4dDescriptor");
+  }
+  TensorDescriptor input, output;
+  FilterDescriptor filter;
+};
+
+/// The descriptor of the windows and of the math type of one pass. Sums are float32.
+class ConvolutionWindows {
+ public:
+  ConvolutionWindows(const ConvolutionSpec& spec, cudnnMathType_t math) {
+    check(cudnnSetConvolution2dDescriptor(get(), number(spec.vertical.padding), number(spec.horizontal.padding),
+                                          number(spec.vertical.stride), number(spec.horizontal.stride), 1, 1,
+                                          CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+          "cudnnSetConvolution2dDescriptor");
+    check(cudnnSetConvolutionGroupCount(get(), number(spec.groups)), "cudnnSetConvolutionGroupCount");
+    set_math(math);
+  }
+  void set_math(cudnnMathType_t math) const {
+    check(cudnnSetConvolutionMathType(get(), math), "cudnnSetConvolutionMathType");
+  }
+  cudnnConvolutionDescriptor_t get() const { return descriptor_.get(); }
+
+ private:
+  Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>
+      descriptor_;
+};
+
+/// An algorithm, the math type that belongs to it, and the bytes of the workspace that both need together.
+template <class Algorithm>
+struct Choice {
+  Algorithm algorithm{};
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+  std::size_t bytes = 0;
+};
+
+/// The algorithms of the passes; those of passes that the plan does not have are empty.
+struct ConvolutionChoices {
+  Choice<cudnnConvolutionFwdAlgo_t> forward;
+  Choice<cudnnConvolutionBwdFilterAlgo_t> backward_weights;
+  Choice<cudnnConvolutionBwdDataAlgo_t> backward_data;
+};
 
 /// Returns whether cuDNN says that it has nothing for a shape. A lack in its installation is an error instead.
 bool is_not_for_this_shape(cudnnStatus_t status) {
@@ -115,32 +179,7 @@ std::optional<ConvolutionChoices> ask_cudnn(Context& here, const ConvolutionSpec
   return complete ? std::optional(choices) : std::nullopt;
 }
 
-/// The values that a choice depends on.
-using Key = std::array<std::int64_t, 16>;
-Key key_of(const Context& here, const ConvolutionSpec& spec, DeviceMath math) {
-  return {here.device().index,
-          static_cast<std::int64_t>(math),
-          spec.batch,
-          spec.height,
-          spec.width,
-          spec.channels,
-          spec.output_channels,
-          spec.vertical.kernel,
-          spec.vertical.stride,
-          spec.vertical.padding,
-          spec.horizontal.kernel,
-          spec.horizontal.stride,
-          spec.horizontal.padding,
-          spec.groups,
-          spec.training ? 1 : 0,
-          spec.input_gradient ? 1 : 0};
-}
-
 constexpr float kOne = 1, kZero = 0;  // of any type of tensor cuDNN takes these as floats
-
-int number(std::int64_t value) {
-  return static_cast<int>(value);
-}
 
 const char* name_of(cudnnMathType_t math) {
   constexpr const char* kNames[] = {"default", "tensor_op", "tensor_op_conversion", "fma"};  // in the order of the enum
@@ -217,55 +256,24 @@ class ChosenPasses final : public ConvolutionPasses {
   ConvolutionWindows forward_, backward_weights_, backward_data_;
 };
 
+/// The answer of cuDNN for a shape.
+struct Known {
+  Device device;
+  DeviceMath math;
+  ConvolutionSpec spec;
+  std::optional<ConvolutionChoices> choices;
+};
+
 }  // namespace
 
-ConvolutionTensors::ConvolutionTensors(const ConvolutionSpec& spec, DeviceMath math) {
-  const cudnnDataType_t type = math == DeviceMath::kBf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-  const auto tensor = [&](const TensorDescriptor& descriptor, std::int64_t channels, std::int64_t height,
-                          std::int64_t width) {
-    check(cudnnSetTensor4dDescriptor(descriptor.get(), CUDNN_TENSOR_NHWC, type, number(spec.batch), number(channels),
-                                     number(height), number(width)),
-          "cudnnSetTensor4dDescriptor");
-  };
-  tensor(input, spec.channels, spec.height, spec.width);
-  tensor(output, spec.output_channels, spec.vertical.outputs(spec.height), spec.horizontal.outputs(spec.width));
-  check(cudnnSetFilter4dDescriptor(filter.get(), type, CUDNN_TENSOR_NHWC, number(spec.output_channels),
-                                   number(spec.channels / spec.groups), number(spec.vertical.kernel),
-                                   number(spec.horizontal.kernel)),
-        "cudnnSetFilter4dDescriptor");
-}
-
-ConvolutionWindows::ConvolutionWindows(const ConvolutionSpec& spec, cudnnMathType_t math) {
-  check(cudnnSetConvolution2dDescriptor(get(), number(spec.vertical.padding), number(spec.horizontal.padding),
-                                        number(spec.vertical.stride), number(spec.horizontal.stride), 1, 1,
-                                        CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-        "cudnnSetConvolution2dDescriptor");
-  check(cudnnSetConvolutionGroupCount(get(), number(spec.groups)), "cudnnSetConvolutionGroupCount");
-  set_math(math);
-}
-
-void ConvolutionWindows::set_math(cudnnMathType_t math) const {
-  check(cudnnSetConvolutionMathType(get(), math), "cudnnSetConvolutionMathType");
-}
-
-std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math) {
-  // Choices are the thread's, as is the handle that they are asked of.
-  thread_local std::map<Key, std::optional<ConvolutionChoices>> known;
-  const auto [place, is_new] = known.try_emplace(key_of(here, spec, math));
-  if (is_new) {
-    try {
-      place->second = ask_cudnn(here, spec, math);
-    } catch (...) {
-      known.erase(place);
-      throw;
-    }
-  }
-  return place->second;
-}
-
 std::shared_ptr<const ConvolutionPasses> make_chosen_passes(const Device& device, const ConvolutionSpec& spec,
-                                                            DeviceMath math, const ConvolutionChoices& choices) {
-  return std::make_shared<ChosenPasses>(device, spec, math, choices);
+                                                            DeviceMath math) {
+  thread_local std::vector<Known> all;  // as the handle that choices are asked of
+  auto place = std::ranges::find_if(
+      all, [&](const Known& known) { return known.device == device && known.math == math && known.spec == spec; });
+  if (place == all.end()) place = all.insert(all.end(), Known{device, math, spec, ask_cudnn(context(device), spec, math)});
+  if (!place->choices) return nullptr;
+  return std::make_shared<ChosenPasses>(device, spec, math, *place->choices);
 }
 
 }  // namespace dragonn::kernels::cuda

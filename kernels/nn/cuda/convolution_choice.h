@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// The passes of a convolution by cuDNN, and the choice of their algorithms.
+/// The passes of a convolution on a GPU, and the choice of their algorithms.
 #pragma once
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,65 +14,8 @@
 
 namespace dragonn::kernels::cuda {
 
-/// Owns a cuDNN descriptor.
-template <class T, cudnnStatus_t (*kCreate)(T*), cudnnStatus_t (*kDestroy)(T)>
-class Descriptor {
- public:
-  Descriptor() { check(kCreate(&value_), "create a cuDNN descriptor"); }
-  ~Descriptor() { kDestroy(value_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  T get() const { return value_; }
-
- private:
-  T value_ = nullptr;
-};
-using TensorDescriptor = Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor>;
-using FilterDescriptor = Descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor>;
-
-/// The descriptors of the tensors of a convolution. They are NHWC; the filter is KRSC, which goes with NHWC. All are
-/// float32, or with DeviceMath::kBf16 bf16.
-struct ConvolutionTensors {
-  ConvolutionTensors(const ConvolutionSpec& spec, DeviceMath math);
-  TensorDescriptor input, output;
-  FilterDescriptor filter;
-};
-
-/// The descriptor of the windows and of the math type of one pass. Sums are float32.
-class ConvolutionWindows {
- public:
-  ConvolutionWindows(const ConvolutionSpec& spec, cudnnMathType_t math);
-  void set_math(cudnnMathType_t math) const;
-  cudnnConvolutionDescriptor_t get() const { return descriptor_.get(); }
-
- private:
-  Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor>
-      descriptor_;
-};
-
 /// The most memory that a pass may ask for.
 inline constexpr std::size_t kMaxWorkspaceBytes = std::size_t{1} << 30;
-
-/// An algorithm, the math type that belongs to it, and the bytes of the workspace that both need together.
-template <class Algorithm>
-struct Choice {
-  Algorithm algorithm{};
-  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
-  std::size_t bytes = 0;
-};
-
-/// The algorithms of the passes; those of passes that the plan does not have are empty.
-struct ConvolutionChoices {
-  Choice<cudnnConvolutionFwdAlgo_t> forward;
-  Choice<cudnnConvolutionBwdFilterAlgo_t> backward_weights;
-  Choice<cudnnConvolutionBwdDataAlgo_t> backward_data;
-};
-
-/// Chooses for every pass the first of cuDNN's candidates, in the order of its heuristics, that gives the same bits
-/// every time, multiplies in the asked precision and needs no more than 1 GiB of workspace. Returns nothing if a pass
-/// has no such candidate. Candidates are not timed: a run's bits would then depend on timing. A shape is looked up once
-/// per thread.
-std::optional<ConvolutionChoices> choose_algorithms(Context& here, const ConvolutionSpec& spec, DeviceMath math);
 
 /// The operands of forward.
 struct ForwardOperands {
@@ -87,8 +29,8 @@ struct PassBytes {
   std::size_t forward = 0, backward_weights = 0, backward_data = 0;
 };
 
-/// The passes of a convolution, which run on the stream of the calling thread. Tensors are NHWC and filters KRSC, in
-/// the type of ConvolutionTensors.
+/// The passes of a convolution, which run on the stream of the calling thread. Tensors are NHWC and filters KRSC. All
+/// are float32, or with DeviceMath::kBf16 bf16.
 class ConvolutionPasses {
  public:
   virtual ~ConvolutionPasses() = default;
@@ -107,12 +49,15 @@ class ConvolutionPasses {
 };
 
 /// Makes the passes by the calls of cuDNN that are older than its graphs, each with its own math type. They do not add
-/// the bias.
+/// the bias. Every pass takes the first of cuDNN's candidates, in the order of its heuristics, that gives the same bits
+/// every time, multiplies in the asked precision and needs no more than 1 GiB of workspace; the result is null if a
+/// pass has no such candidate. Candidates are not timed: a run's bits would then depend on timing. A shape is looked up
+/// once per thread.
 std::shared_ptr<const ConvolutionPasses> make_chosen_passes(const Device& device, const ConvolutionSpec& spec,
-                                                            DeviceMath math, const ConvolutionChoices& choices);
+                                                            DeviceMath math);
 
-/// Makes the passes of a convolution of bf16 without groups as graphs of cuDNN. They reach kernels that the calls of
-/// ConvolutionChoices do not, and the forward pass adds the bias before it rounds. Every pass takes the first engine,
+/// Makes the passes of a convolution of bf16 without groups as graphs of cuDNN. They reach kernels that the older calls
+/// do not, and the forward pass adds the bias before it rounds. Every pass takes the first engine,
 /// in the order of cuDNN's heuristics, that gives the same bits every time, sums in float32 and needs no more than 1
 /// GiB of workspace. A shape is looked up once per thread, since cuDNN compiles some kernels when they are asked for.
 /// @param obstacle is set if the result is null: why cuDNN has no such graph for the shape and the GPU.

@@ -11,31 +11,18 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "kernels/cuda/runtime.h"
 #include "kernels/nn/cuda/convolution_choice.h"
+#include "kernels/nn/cuda/cudnn.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
 
 constexpr std::size_t kMaxEngines = 32;
-
-/// The error of a graph that cuDNN refuses, with its reason. It does not leave this file.
-struct Refusal : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-void accept(cudnnStatus_t status, const char* step) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  std::array<char, 512> reason{};
-  cudnnGetLastErrorString(reason.data(), reason.size());
-  throw Refusal(fmt::format("{}: {} {}", step, cudnnGetErrorString(status), reason.data()));
-}
 
 /// Owns a descriptor of cuDNN's backend: a tensor, an operation, or a step on the way to a plan.
 class Node {
@@ -186,8 +173,7 @@ class PassGraph {
     return {spec_.output_channels, spec_.channels, spec_.vertical.kernel, spec_.horizontal.kernel};
   }
   Extents output_extents() const {
-    return {spec_.batch, spec_.output_channels, spec_.vertical.outputs(spec_.height),
-            spec_.horizontal.outputs(spec_.width)};
+    return {spec_.batch, spec_.output_channels, spec_.output_height(), spec_.output_width()};
   }
 
   Node& add(cudnnBackendDescriptorType_t type) { return nodes_.emplace_back(type); }

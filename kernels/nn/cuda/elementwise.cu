@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "core/philox.h"
-#include "kernels/cuda/map.h"
+#include "core/rng.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/elementwise.h"
 

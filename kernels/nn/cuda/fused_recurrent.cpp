@@ -6,15 +6,13 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "core/buffer.h"
-#include "kernels/cuda/runtime.h"
-#include "kernels/nn/cuda/convolution_choice.h"
+#include "kernels/nn/cuda/cudnn.h"
+#include "kernels/nn/elementwise.h"
+#include "kernels/nn/recurrent_steps.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
@@ -25,34 +23,12 @@ using SequenceDescriptor =
 using DropoutDescriptor =
     Descriptor<cudnnDropoutDescriptor_t, cudnnCreateDropoutDescriptor, cudnnDestroyDropoutDescriptor>;
 
-/// The error of a layer that cuDNN refuses, with its reason. It does not leave this file.
-struct Refusal : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-std::string reason_of(cudnnStatus_t status, const char* step) {
-  std::array<char, 512> reason{};
-  cudnnGetLastErrorString(reason.data(), reason.size());
-  return fmt::format("{}: {} {}", step, cudnnGetErrorString(status), reason.data());
+/// Returns where the next array of a pass begins in its workspace, and adds its bytes to the end. cuDNN's own
+/// allocations would begin on such multiples.
+std::size_t place(std::size_t& end, std::size_t bytes) {
+  constexpr std::size_t kAlignment = 256;
+  return std::exchange(end, end + (bytes + kAlignment - 1) / kAlignment * kAlignment);
 }
-
-void accept(cudnnStatus_t status, const char* step) {
-  if (status != CUDNN_STATUS_SUCCESS) throw Refusal(reason_of(status, step));
-}
-
-/// The places of the arrays of a pass in its workspace.
-class Places {
- public:
-  /// Returns where the next array of `bytes` begins. cuDNN's own allocations would begin on such multiples.
-  std::size_t add(std::size_t bytes) {
-    constexpr std::size_t kAlignment = 256;
-    return std::exchange(end_, end_ + (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  }
-  std::size_t end() const { return end_; }
-
- private:
-  std::size_t end_ = 0;
-};
 
 /// Rows of a parameter that are contiguous in the caller's memory and in cuDNN's.
 struct Rows {
@@ -76,50 +52,61 @@ class CudnnRecurrent final : public FusedRecurrent {
     ask_sizes();
     find_rows();
     place_lengths();
-    weights_ = forward_.add(weight_bytes_);
-    work_ = forward_.add(work_bytes_);
-    backward_ = forward_;
-    gradients_ = backward_.add(weight_bytes_);
+    weights_ = place(forward_bytes_, weight_bytes_);
+    work_ = place(forward_bytes_, work_bytes_);
+    backward_bytes_ = forward_bytes_;
+    gradients_ = place(backward_bytes_, weight_bytes_);
     // cuDNN computes the input's gradient whether anybody wants it or not.
-    unwanted_ = backward_.add(spec.input_gradient ? 0 : sizeof(float) * size(spec.steps * spec.batch * spec.inputs));
+    unwanted_ =
+        place(backward_bytes_, spec.input_gradient ? 0 : sizeof(float) * size(spec.steps * spec.batch * spec.inputs));
   }
 
-  std::size_t reserve_bytes() const override { return reserve_bytes_; }
-  std::size_t forward_bytes() const override { return forward_.end(); }
-  std::size_t backward_bytes() const override { return spec_.training ? backward_.end() : 0; }
+  std::size_t saved_floats() const override { return reserve_at() + floats_for_bytes(reserve_bytes_); }
+  std::size_t forward_bytes() const override { return forward_bytes_; }
+  std::size_t backward_bytes() const override { return spec_.training ? backward_bytes_ : 0; }
 
-  std::string forward(const FusedRecurrentForward& of) override {
+  std::string forward(const RecurrentForward& of) override {
     Context& here = context(device_);
-    std::byte* const workspace = static_cast<std::byte*>(of.workspace);
+    const auto start = [&](std::size_t at, std::size_t which) {
+      const View<float> target = of.saved.subview(at, row());
+      of.states.empty() ? fill(0, target) : kernels::copy(of.states[which], target);
+    };
+    start(start_at(), 0);
+    if (lstm()) start(cell_at(), 1);
+    const auto last = [&](std::size_t which) { return which < of.states.size() ? of.states[which].data() : nullptr; };
+    float* const saved = of.saved.data();
+    std::byte* const workspace = reinterpret_cast<std::byte*>(of.scratch.data());
     gather(here, of.weights, workspace + weights_);
     const cudnnStatus_t status =
-        cudnnRNNForward(here.dnn(), layer_.get(), mode(), lengths_.data(), input_.get(), of.input, output_.get(),
-                        of.hidden, state_.get(), of.start_hidden, of.last_hidden, state_.get(), of.start_cell,
-                        of.last_cell, weight_bytes_, workspace + weights_, work_bytes_, workspace + work_,
-                        reserve_bytes_, reserve_bytes_ == 0 ? nullptr : of.reserve);
+        cudnnRNNForward(here.dnn(), layer_.get(), mode(), lengths_.data(), input_.get(), of.input.data(), output_.get(),
+                        saved + hidden_at(), state_.get(), saved + start_at(), last(0), state_.get(), cell_in(saved),
+                        lstm() ? last(1) : nullptr, weight_bytes_, workspace + weights_, work_bytes_, workspace + work_,
+                        reserve_bytes_, reserve_bytes_ == 0 ? nullptr : saved + reserve_at());
     return status == CUDNN_STATUS_SUCCESS ? std::string() : reason_of(status, "run a recurrent layer");
   }
 
-  void backward(const FusedRecurrentBackward& of) override {
+  void backward(const RecurrentBackward& of) override {
     Context& here = context(device_);
-    std::byte* const workspace = static_cast<std::byte*>(of.workspace);
+    float* const saved = const_cast<float*>(of.saved.data());
+    std::byte* const workspace = reinterpret_cast<std::byte*>(of.scratch.data());
     gather(here, of.weights, workspace + weights_);
     float* const input_gradient =
-        spec_.input_gradient ? of.input_gradient : reinterpret_cast<float*>(workspace + unwanted_);
+        spec_.input_gradient ? of.input_gradient.data() : reinterpret_cast<float*>(workspace + unwanted_);
     // Nothing wants the gradient of the state that the pass started from, nor gives one of the state that it ended
     // with.
-    check(cudnnRNNBackwardData_v8(here.dnn(), layer_.get(), lengths_.data(), output_.get(), of.hidden,
-                                  of.output_gradient, input_.get(), input_gradient, state_.get(), of.start_hidden,
-                                  nullptr, nullptr, state_.get(), of.start_cell, nullptr, nullptr, weight_bytes_,
-                                  workspace + weights_, work_bytes_, workspace + work_, reserve_bytes_, of.reserve),
+    check(cudnnRNNBackwardData_v8(here.dnn(), layer_.get(), lengths_.data(), output_.get(), saved + hidden_at(),
+                                  of.output_gradient.data(), input_.get(), input_gradient, state_.get(),
+                                  saved + start_at(), nullptr, nullptr, state_.get(), cell_in(saved), nullptr, nullptr,
+                                  weight_bytes_, workspace + weights_, work_bytes_, workspace + work_, reserve_bytes_,
+                                  saved + reserve_at()),
           "cudnnRNNBackwardData_v8");
     // cuDNN adds to the gradients of weights.
     check(cudaMemsetAsync(workspace + gradients_, 0, weight_bytes_, here.stream()), "cudaMemsetAsync");
-    check(
-        cudnnRNNBackwardWeights_v8(here.dnn(), layer_.get(), CUDNN_WGRAD_MODE_ADD, lengths_.data(), input_.get(),
-                                   of.input, state_.get(), of.start_hidden, output_.get(), of.hidden, weight_bytes_,
-                                   workspace + gradients_, work_bytes_, workspace + work_, reserve_bytes_, of.reserve),
-        "cudnnRNNBackwardWeights_v8");
+    check(cudnnRNNBackwardWeights_v8(here.dnn(), layer_.get(), CUDNN_WGRAD_MODE_ADD, lengths_.data(), input_.get(),
+                                     of.input.data(), state_.get(), saved + start_at(), output_.get(),
+                                     saved + hidden_at(), weight_bytes_, workspace + gradients_, work_bytes_,
+                                     workspace + work_, reserve_bytes_, saved + reserve_at()),
+          "cudnnRNNBackwardWeights_v8");
     scatter(here, workspace + gradients_, of.gradients);
   }
 
@@ -129,6 +116,16 @@ class CudnnRecurrent final : public FusedRecurrent {
     if (value > std::numeric_limits<int>::max()) throw Refusal("cuDNN's extents of recurrent layers have 31 bits");
     return static_cast<int>(value);
   }
+  bool lstm() const { return spec_.cell == Cell::kLstm; }
+  std::size_t row() const { return size(spec_.batch * spec_.hidden); }
+
+  // The places in saved memory.
+  std::size_t hidden_at() const { return kernels::detail::saved_before_hidden(spec_); }
+  std::size_t start_at() const { return hidden_at() - row(); }
+  std::size_t cell_at() const { return aligned_floats(hidden_at() + size(spec_.steps) * row()); }
+  std::size_t reserve_at() const { return cell_at() + (lstm() ? aligned_floats(row()) : 0); }
+  const float* cell_in(const float* saved) const { return lstm() ? saved + cell_at() : nullptr; }
+
   cudnnForwardMode_t mode() const { return spec_.training ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE; }
 
   /// The standard algorithm: a product per step. The default math type multiplies float32 in TF32.
@@ -136,11 +133,10 @@ class CudnnRecurrent final : public FusedRecurrent {
     Context& here = context(device_);
     const cudnnMathType_t math = here.math() == DeviceMath::kFloat32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
     accept(cudnnSetDropoutDescriptor(no_dropout_.get(), here.dnn(), 0, nullptr, 0, 0), "describe no dropout");
-    accept(cudnnSetRNNDescriptor_v8(layer_.get(), CUDNN_RNN_ALGO_STANDARD,
-                                    spec_.cell == Cell::kLstm ? CUDNN_LSTM : CUDNN_GRU, CUDNN_RNN_DOUBLE_BIAS,
-                                    CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, math,
-                                    extent(spec_.inputs), extent(spec_.hidden), extent(spec_.hidden), 1,
-                                    no_dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED),
+    accept(cudnnSetRNNDescriptor_v8(layer_.get(), CUDNN_RNN_ALGO_STANDARD, lstm() ? CUDNN_LSTM : CUDNN_GRU,
+                                    CUDNN_RNN_DOUBLE_BIAS, CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, CUDNN_DATA_FLOAT,
+                                    CUDNN_DATA_FLOAT, math, extent(spec_.inputs), extent(spec_.hidden),
+                                    extent(spec_.hidden), 1, no_dropout_.get(), CUDNN_RNN_PADDED_IO_DISABLED),
            "describe a recurrent layer");
   }
 
@@ -253,7 +249,7 @@ class CudnnRecurrent final : public FusedRecurrent {
   std::size_t weight_bytes_ = 0, work_bytes_ = 0, reserve_bytes_ = 0;
   std::vector<Rows> rows_;
   Buffer<std::int32_t> lengths_;
-  Places forward_, backward_;
+  std::size_t forward_bytes_ = 0, backward_bytes_ = 0;                 // of workspaces
   std::size_t weights_ = 0, work_ = 0, gradients_ = 0, unwanted_ = 0;  // bytes in a workspace
 };
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// Matrix products on a GPU: of row-major matrices of float32 or bf16, by cuBLAS; and LtProduct, of bf16 with what a
-/// linear layer does beside them, by the epilogues of cuBLASLt. Sums are float32.
+/// Matrix products on a GPU: of row-major matrices of float32 or bf16, by cuBLAS. Sums are float32.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <cublasLt.h>
-#include <optional>
 
 #include "kernels/cuda/runtime.h"
 #include "kernels/typed_view.h"
@@ -38,75 +35,22 @@ struct Product {
 /// Multiplies on the context's stream. `math` is for factors of float32: those of bf16 are multiplied exactly. It gives
 /// the same bits for the same shapes on one type of GPU: cuBLAS uses no atomics, and a handle has one stream. @throws
 /// DeviceError if cuBLAS refuses.
-void multiply(Context& here, DeviceMath math, const Product& product);
-
-/// Owns a descriptor of cuBLASLt.
-template <class T, cublasStatus_t (*kDestroy)(T)>
-class LtDescriptor {
- public:
-  LtDescriptor() = default;
-  ~LtDescriptor() {
-    if (value_ != nullptr) kDestroy(value_);
-  }
-  LtDescriptor(const LtDescriptor&) = delete;
-  LtDescriptor& operator=(const LtDescriptor&) = delete;
-  T get() const { return value_; }
-  T* place() { return &value_; }
-
- private:
-  T value_ = nullptr;
-};
-
-/// A product result = left * right as cuBLAS sees it: column-major and contiguous. The factors are bf16; each is stored
-/// as `rows` x `columns` here, and may be transposed before it is multiplied.
-struct LtSpec {
-  struct Factor {
-    std::int64_t rows, columns;
-    bool transposed;
-  };
-  Factor left, right;
-  std::int64_t rows, columns;  ///< of the result
-  cudaDataType result_type;    ///< of the result and the vector
-  cublasLtEpilogue_t epilogue;
-};
-
-// Activations stay layers of their own. The epilogues with GELU compute its approximation by tanh, another function
-// than the GELU by erf of our layers; those with ReLU need a layer that is a linear map and a ReLU at once, which no
-// graph has.
-
-/// The output of a linear layer, bf16 [batch, outputs] = input [batch, inputs] * weights [outputs, inputs]^T + the
-/// vector [outputs]. The factors are the weights and the input.
-LtSpec output_product(std::int64_t batch, std::int64_t inputs, std::int64_t outputs);
-/// The gradients of its weights, float32 [outputs, inputs] = gradient [batch, outputs]^T * input, and of its bias, the
-/// vector, which are the sums of the gradient's columns. The factors are the input and the gradient.
-LtSpec weights_gradient_product(std::int64_t batch, std::int64_t inputs, std::int64_t outputs);
-
-/// A product of one shape. All matrices begin at multiples of 16 bytes; sums are float32, and results are rounded once.
-/// The algorithm is the first of cuBLAS's heuristics, so equal shapes have equal bits on one type of GPU.
-///
-/// cuBLASLt has epilogues for activations, too. They are not used: its GELU is the approximation by tanh, which is
-/// another function than the layer's, and ReLU stands behind a linear layer in small networks only.
-class LtProduct {
- public:
-  static constexpr std::uint32_t kAlignmentBytes = 16;  ///< of all matrices and the vector; cuBLAS would expect 256
-
-  /// @throws DeviceError if cuBLAS fails.
-  LtProduct(const Device& device, const LtSpec& spec);
-
-  /// Returns whether cuBLAS has an algorithm for the shape. Without one run() must not be called.
-  bool exists() const { return algorithm_.has_value(); }
-  std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Multiplies on the stream of the calling thread. @param vector read or written, as the product says.
-  void run(const void* left, const void* right, const void* vector, void* result, void* workspace) const;
-
- private:
-  using Layout = LtDescriptor<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-
-  Device device_;
-  LtDescriptor<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> product_;
-  Layout left_, right_, result_;
-  std::optional<cublasLtMatmulAlgo_t> algorithm_;
-  std::size_t workspace_bytes_ = 0;
-};
+inline void multiply(Context& here, DeviceMath math, const Product& product) {
+  const auto data_type = [](ElementType type) { return type == ElementType::kBf16 ? CUDA_R_16BF : CUDA_R_32F; };
+  constexpr cublasComputeType_t kTypes[] = {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32,
+                                            CUBLAS_COMPUTE_32F_FAST_16BF};  // in the order of DeviceMath
+  const bool exact = product.type == ElementType::kBf16;
+  const auto operation = [](const Factor& factor) { return factor.transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const float one = 1;
+  const Factor &a = product.a, &b = product.b;
+  // cuBLAS is column-major: it sees the transposes, and the transpose of a product is that of the swapped factors.
+  const cudaDataType type = data_type(product.type);
+  check(cublasGemmStridedBatchedEx_64(
+            here.blas(), operation(b), operation(a), product.columns, product.rows, product.inner, &one, b.data, type,
+            b.stride, b.next, a.data, type, a.stride, a.next, &product.keep, product.result,
+            data_type(product.result_type), product.stride, product.next, product.batch,
+            exact ? CUBLAS_COMPUTE_32F : kTypes[static_cast<std::size_t>(math)], CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx");
+}
 
 }  // namespace dragonn::kernels::cuda

@@ -2,7 +2,7 @@
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/nn/cuda/columns.h"
-#include "kernels/nn/layer_norm.h"
+#include "kernels/nn/normalization.h"
 
 namespace dragonn::kernels::cuda {
 namespace {
@@ -15,7 +15,7 @@ struct Forward {
   float *means, *inverse_deviations;
 };
 
-/// Runs forward. This kernel and those below take a block per row.
+/// Runs forward, a block per row.
 template <class Element>
 __global__ void forward_kernel(Forward<Element> to, std::size_t columns, float epsilon) {
   const Reader<Element> input = to.input + blockIdx.x * columns;
@@ -34,22 +34,33 @@ __global__ void forward_kernel(Forward<Element> to, std::size_t columns, float e
   to.inverse_deviations[blockIdx.x] = inverse;
 }
 
-/// The data that both parts of backward read, with the terms of the gradients of scale and shift.
+/// The data that both parts of backward read.
 template <class Element>
 struct Backward {
   Reader<Element> input, output_gradient;
   const float *means, *inverse_deviations;
-
-  __device__ auto of(std::size_t) const {
-    return [own = *this](std::size_t row, std::size_t at) {
-      const float gradient = own.output_gradient[at];
-      return float2{gradient * ((own.input[at] - own.means[row]) * own.inverse_deviations[row]), gradient};
-    };
-  }
 };
 
-/// Computes, with g = output gradient * scale and y the normalized input: dx = (g - mean(g) - y * mean(g * y)) /
-/// deviation.
+/// Computes partial sums of the gradients of scale and shift, with a block per piece and tile.
+template <class Element>
+__global__ void parameter_gradients_kernel(Backward<Element> of, ColumnCut cut, float* scale_sums, float* shift_sums) {
+  const ColumnPlace place(cut);
+  float scale = 0, shift = 0;
+  if (place.column < cut.columns)
+    for (std::size_t row = place.row; row < place.end; row += place.strands) {
+      const std::size_t at = row * cut.columns + place.column;
+      const float gradient = of.output_gradient[at];
+      scale += gradient * ((of.input[at] - of.means[row]) * of.inverse_deviations[row]);
+      shift += gradient;
+    }
+  const float scale_total = sum_strands(place, scale), shift_total = sum_strands(place, shift);
+  if (place.strand != 0 || place.column >= cut.columns) return;
+  scale_sums[blockIdx.x * cut.columns + place.column] = scale_total;
+  shift_sums[blockIdx.x * cut.columns + place.column] = shift_total;
+}
+
+/// Computes, a block per row, with g = output gradient * scale and y the normalized input: dx = (g - mean(g) - y *
+/// mean(g * y)) / deviation.
 template <class Element>
 __global__ void input_gradient_kernel(Backward<Element> to, std::size_t columns, const float* scale,
                                       Writer<Element> input_gradient) {
@@ -100,7 +111,7 @@ class CudaLayerNorm final : public Plan {
       using Element = decltype(element);
       const Backward<Element> terms{pass.inputs[0], pass.output_gradients[0], pass.saved.data(),
                                     pass.saved.data() + rows_};
-      launch(here, "layer_norm_parameter_gradients", blocks_of(cut_), kThreads, column_pair_kernel<Backward<Element>>,
+      launch(here, "layer_norm_parameter_gradients", blocks_of(cut_), kThreads, parameter_gradients_kernel<Element>,
              terms, cut_, scale_sums, shift_sums);
       if (!spec_.input_gradient) return;
       launch(here, "layer_norm_input_gradient", static_cast<unsigned>(cut_.rows), row_threads(cut_.columns),

@@ -12,15 +12,16 @@
 
 namespace dragonn::kernels::cuda {
 
+namespace {
+
 /// The loss of a row or a sample.
 struct OwnLoss {
   double loss;
   bool correct;
 };
 
-/// Sums losses in fixed order. One block. `Total` has `loss_sum` and `correct`.
-template <class Total>
-__global__ void sum_losses_kernel(const OwnLoss* losses, std::size_t count, Total* total) {
+/// Sums losses in fixed order. One block.
+__global__ void sum_losses_kernel(const OwnLoss* losses, std::size_t count, LossSums* total) {
   double loss = 0;
   unsigned long long correct = 0;
   for (std::size_t i = threadIdx.x; i < count; i += blockDim.x) {
@@ -34,17 +35,9 @@ __global__ void sum_losses_kernel(const OwnLoss* losses, std::size_t count, Tota
   total->correct = correct;
 }
 
-/// Starts the sum. @param losses [count], on the GPU, as is `total`.
-template <class Total>
-void sum_losses(const Context& here, const OwnLoss* losses, std::size_t count, Total* total) {
-  launch(here, "sum_of_losses", 1, kThreads, sum_losses_kernel<Total>, losses, count, total);
-}
-
-namespace {
-
 /// The result that the host waits for.
 struct Outcome {
-  CrossEntropy sums;
+  LossSums sums;
   unsigned long long bad_row;  // first with a label out of range; ULLONG_MAX if there is none
   std::int32_t bad_label;
 };
@@ -110,8 +103,8 @@ __global__ void row_kernel(Rows rows, Reader<Element> all_logits, double smoothi
   }
 }
 
-CrossEntropy cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                           double smoothing, TypedView<float> gradient) {
+LossSums cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
+                       double smoothing, TypedView<float> gradient) {
   if (labels.empty()) return {};
   Context& here = context(logits.device());
   const std::int32_t* placed = labels.device().is_cpu() ? here.stage({labels.host()}) : labels.data();
@@ -123,7 +116,7 @@ CrossEntropy cross_entropy(TypedView<const float> logits, View<const std::int32_
     launch(here, "softmax_cross_entropy", static_cast<unsigned>(rows.rows), row_threads(classes),
            row_kernel<decltype(element)>, rows, logits, smoothing, outcome, gradient, results);
   });
-  sum_losses(here, results, rows.rows, &outcome->sums);
+  launch(here, "sum_of_losses", 1, kThreads, sum_losses_kernel, results, rows.rows, &outcome->sums);
   const Outcome found = here.read_result<Outcome>();
   if (found.bad_row != ULLONG_MAX) kernels::detail::refuse_label(found.bad_label, found.bad_row, classes);
   return found.sums;
@@ -178,21 +171,23 @@ __global__ void sample_kernel(Samples samples, Reader<Element> logits, float sha
   }
 }
 
-MultiLabelResult multi_label(TypedView<const float> logits, const Targets& targets, std::size_t classes,
-                             TypedView<float> gradient) {
+LossSums multi_label(TypedView<const float> logits, const Targets& targets, std::size_t classes,
+                     TypedView<float> gradient) {
   const std::size_t batch = targets.offsets.size() - 1;
   if (batch == 0) return {};
   Context& here = context(logits.device());
   const std::int32_t* staged = here.stage({targets.offsets.host(), targets.labels.host()});
   const Samples samples{staged, staged + targets.offsets.size(), batch, classes};
   auto* results = reinterpret_cast<OwnLoss*>(here.scratch(batch * sizeof(OwnLoss)));
-  auto* total = static_cast<MultiLabelResult*>(here.device_results());
+  auto* total = static_cast<LossSums*>(here.device_results());
   with_element(logits.type(), [&](auto element) {
     launch(here, "multi_label", static_cast<unsigned>(batch), row_threads(classes), sample_kernel<decltype(element)>,
            samples, logits, 1.0f / static_cast<float>(batch), gradient, results);
   });
-  sum_losses(here, results, batch, total);
-  return here.read_result<MultiLabelResult>();
+  launch(here, "sum_of_losses", 1, kThreads, sum_losses_kernel, results, batch, total);
+  LossSums sums = here.read_result<LossSums>();
+  sums.count = batch;
+  return sums;
 }
 
 [[maybe_unused]] const bool registered = kernels::softmax_cross_entropy_rows.add(DeviceType::kCuda, cross_entropy) &&

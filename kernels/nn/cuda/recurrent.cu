@@ -8,7 +8,6 @@
 
 #include "kernels/cuda/runtime.h"
 #include "kernels/nn/cuda/fused_recurrent.h"
-#include "kernels/nn/elementwise.h"
 #include "kernels/nn/recurrent.h"
 #include "kernels/nn/recurrent_steps.h"
 
@@ -168,7 +167,6 @@ class CudaRecurrent final : public RecurrentPlan {
   CudaRecurrent(const Device& device, const RecurrentSpec& spec)
       : spec_(spec),
         math_(context(device).math()),
-        row_(static_cast<std::size_t>(spec.batch * spec.hidden)),
         stepped_(kernels::detail::make_stepped_recurrent(device, spec, {place, forward_step, backward_step})) {
     if (spec.reverse) return;
     std::string obstacle;
@@ -180,8 +178,7 @@ class CudaRecurrent final : public RecurrentPlan {
   PlanMemory memory() const override {
     PlanMemory memory = stepped_->memory();
     if (fused_ == nullptr) return memory;
-    const std::size_t saved = reserve_at() + floats_for_bytes(fused_->reserve_bytes());
-    memory.saved = std::max(memory.saved, saved);
+    memory.saved = std::max(memory.saved, fused_->saved_floats());
     memory.forward_scratch = std::max(memory.forward_scratch, floats_for_bytes(fused_->forward_bytes()));
     memory.backward_scratch = std::max(memory.backward_scratch, floats_for_bytes(fused_->backward_bytes()));
     return memory;
@@ -201,7 +198,7 @@ class CudaRecurrent final : public RecurrentPlan {
 
   void forward(const RecurrentForward& arguments) override {
     if (does_fused(arguments.lengths)) {
-      const std::string refusal = forward_fused(arguments);
+      const std::string refusal = fused_->forward(arguments);
       if (refusal.empty()) return;
       fused_.reset();
       warn_of_steps(spec_, refusal);
@@ -213,43 +210,15 @@ class CudaRecurrent final : public RecurrentPlan {
 
   void backward(const RecurrentBackward& arguments) override {
     if (!does_fused(arguments.lengths)) return stepped_->backward(arguments);
-    // cuDNN writes to what forward left it, whose last reader this is.
-    auto* const saved = const_cast<float*>(arguments.saved.data());
-    fused_->backward({arguments.input.data(), arguments.weights, saved + start_at(),
-                      lstm() ? saved + cell_at() : nullptr, saved + hidden_at(), arguments.output_gradient.data(),
-                      arguments.input_gradient.data(), arguments.gradients, saved + reserve_at(),
-                      arguments.scratch.data()});
+    fused_->backward(arguments);
   }
 
  private:
-  bool lstm() const { return spec_.cell == Cell::kLstm; }
   /// Returns whether cuDNN does a pass with these lengths, forward and backward alike.
   bool does_fused(std::span<const std::int32_t> lengths) const { return fused_ != nullptr && lengths.empty(); }
 
-  // The places in saved memory. Hidden states are where the steps would leave them.
-  std::size_t hidden_at() const { return kernels::detail::saved_before_hidden(spec_); }
-  std::size_t start_at() const { return hidden_at() - row_; }
-  std::size_t cell_at() const { return aligned_floats(hidden_at() + static_cast<std::size_t>(spec_.steps) * row_); }
-  std::size_t reserve_at() const { return cell_at() + (lstm() ? aligned_floats(row_) : 0); }
-
-  std::string forward_fused(const RecurrentForward& arguments) {
-    const View<float> saved = arguments.saved;
-    const auto states = arguments.states;
-    const auto begin = [&](std::size_t at, std::size_t which) {
-      const View<float> target = saved.subview(at, row_);
-      states.empty() ? fill(0, target) : copy(states[which], target);
-    };
-    begin(start_at(), 0);
-    if (lstm()) begin(cell_at(), 1);
-    const auto last = [&](std::size_t which) { return which < states.size() ? states[which].data() : nullptr; };
-    return fused_->forward({arguments.input.data(), arguments.weights, saved.data() + start_at(),
-                            lstm() ? saved.data() + cell_at() : nullptr, saved.data() + hidden_at(), last(0),
-                            lstm() ? last(1) : nullptr, saved.data() + reserve_at(), arguments.scratch.data()});
-  }
-
   RecurrentSpec spec_;
   DeviceMath math_;
-  std::size_t row_;
   std::unique_ptr<RecurrentPlan> stepped_;
   std::unique_ptr<FusedRecurrent> fused_;  // where cuDNN has it
 };

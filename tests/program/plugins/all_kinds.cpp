@@ -2,8 +2,7 @@
 /// Plug-in of a test: a component of every kind, each a copy of one of the program's under another name. Copying works
 /// only if plug-in and program have the same registries.
 #include <dragonn/codec/indices/index_codec.h>
-#include <dragonn/codec/value_codec.h>
-#include <dragonn/codec/values/list_value_codec.h>
+#include <dragonn/codec/values/value_codec.h>
 #include <dragonn/comm/sparse/sparse_collective.h>
 #include <dragonn/compress/density_schedule.h>
 #include <dragonn/compress/memory.h>
@@ -29,9 +28,9 @@ const Registration<compress::SparsifierEntry> sparsifier{copy_of<compress::Spars
 const Registration<compress::MemoryEntry> memory{copy_of<compress::MemoryEntry>("residual")};
 const Registration<compress::DensityScheduleEntry> density{copy_of<compress::DensityScheduleEntry>("constant")};
 const Registration<comm::SparseCollectiveEntry> collective{copy_of<comm::SparseCollectiveEntry>("allgather")};
-const Registration<codec::ValueCodecEntry> quantizer{copy_of<codec::ValueCodecEntry>("signsgd")};
+const Registration<codec::QuantizerEntry> quantizer{copy_of<codec::QuantizerEntry>("signsgd")};
 const Registration<codec::IndexCodecEntry> indices{copy_of<codec::IndexCodecEntry>("rice")};
-const Registration<codec::ListValueCodecEntry> values{copy_of<codec::ListValueCodecEntry>("int8")};
+const Registration<codec::ValueCodecEntry> values{copy_of<codec::ValueCodecEntry>("int8")};
 const Registration<layers::ModelEntry> model{copy_of<layers::ModelEntry>("mlp")};
 const Registration<data::DatasetEntry> dataset{copy_of<data::DatasetEntry>("synthetic_images")};
 const Registration<optim::OptimizerEntry> optimizer{copy_of<optim::OptimizerEntry>("sgd")};
