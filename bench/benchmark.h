@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/clock.h"
+#include "core/progress.h"
 #include "core/registry.h"
 
 namespace CLI {
@@ -49,39 +49,6 @@ inline constexpr std::size_t kTableWidth = 100;
 void print_table(const Rows& rows, const TableColumns& columns, std::FILE* stream);
 /// Prints all columns, whatever their width.
 void print_wide_table(const Rows& rows, std::FILE* stream);
-
-/// Reports progress. A terminal shows one line, which is rewritten; elsewhere lines are added, at most one in
-/// `seconds`. A benchmark that ends sooner reports nothing. One thread uses it, between measurements.
-class Progress {
- public:
-  /// @param seconds from a line to the next; 0: a line for every measurement.
-  Progress(std::string name, bool enabled, double seconds);
-  ~Progress() { finish(); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  /// Sets the amount of work, in any unit: the remaining time is estimated by it.
-  void plan(double work) { planned_ = work; }
-  /// Shows on a terminal what is measured next, for measurements that take long.
-  void announce(const std::string& what);
-  /// Adds work that is done. @param what was measured.
-  void advance(double work, const std::string& what);
-  /// Clears the terminal's line, so that other output can follow.
-  void finish();
-
- private:
-  void show(const std::string& text);
-
-  std::string name_;
-  bool enabled_;
-  bool is_terminal_;
-  double interval_;
-  WallClock clock_;
-  double shown_ = 0;
-  bool is_on_screen_ = false;
-  double planned_ = 0;
-  double done_ = 0;
-};
 
 class Benchmark {
  public:

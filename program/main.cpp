@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// `dragonn`: runs one of its subcommands: each is a program of the same folder, or asks dragonn-train for something.
+/// `dragonn`: runs one of its subcommands. Each is a program of the same folder, or asks dragonn-train for something,
+/// or does its own work.
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -20,12 +22,14 @@
 #include "core/program.h"
 #include "core/program_pages.h"
 #include "core/settings.h"
+#include "program/tokenize.h"
 #include "trainer/command_line.h"
 #include "trainer/config/config.h"
 
 namespace {
 
 using namespace dragonn;
+using program::declare_tokenize;
 
 constexpr int kUsageError = 2;
 
@@ -45,6 +49,10 @@ struct Subcommand {
   std::function<void(CLI::App& command, Words& words)> declare = {};
   /// Returns what dragonn-train is asked for.
   std::function<std::vector<std::string>(const Words& words)> arguments = {};
+  /// Of a subcommand that does its own work: declares the options, and returns that work, which returns the exit code.
+  std::function<std::function<int()>(CLI::App& command)> own = {};
+
+  bool is_program() const { return !declare && !own; }
 };
 
 /// Declares the options that a subcommand shares with dragonn-train.
@@ -119,6 +127,13 @@ const std::vector<Subcommand>& subcommands() {
          std::erase(arguments, "");
          return arguments;
        }},
+      {"tokenize",
+       "Turn text files into shards of tokens for training",
+       {"tokenize book.txt --output tokens --train 8192 --held-out 0.1",
+        "tokenize *.txt --output tokens --tokenizer gpt2 --invalid replace"},
+       {},
+       {},
+       declare_tokenize},
       {"train", "Train a network (dragonn-train)"},
   };
   return all;
@@ -140,7 +155,11 @@ std::string examples_text(const std::vector<std::string>& examples) {
   return text;
 }
 
-void declare(CLI::App& app, Words& words) {
+/// The work of the subcommands that do it themselves, by name.
+using OwnWork = std::map<std::string, std::function<int()>>;
+
+OwnWork declare(CLI::App& app, Words& words) {
+  OwnWork work;
   app.require_subcommand(1);
   app.set_help_flag("-h,--help", "Print this text");
   app.set_version_flag("--version", version_line("dragonn"), "Print the version");
@@ -148,11 +167,13 @@ void declare(CLI::App& app, Words& words) {
              "\nOptions of a subcommand: dragonn SUBCOMMAND --help");
   for (const Subcommand& subcommand : subcommands()) {
     CLI::App* command = app.add_subcommand(subcommand.name, subcommand.summary);
-    command->prefix_command(!subcommand.declare);
-    if (!subcommand.declare) continue;
+    command->prefix_command(subcommand.is_program());
+    if (subcommand.is_program()) continue;
     command->footer(examples_text(subcommand.examples));
-    subcommand.declare(*command, words);
+    if (subcommand.declare) subcommand.declare(*command, words);
+    if (subcommand.own) work[subcommand.name] = subcommand.own(*command);
   }
+  return work;
 }
 
 /// Replaces this process by a program of the same folder. @throws ConfigError if it cannot be started.
@@ -165,13 +186,15 @@ void declare(CLI::App& app, Words& words) {
   throw ConfigError(fmt::format("cannot start {}: {}", path, std::strerror(errno)));
 }
 
-[[noreturn]] void run(const std::vector<std::string>& line, CLI::App& app, const Words& words) {
+int run(const std::vector<std::string>& line, CLI::App& app, const Words& words, const OwnWork& own_work) {
   const std::string first = line.empty() ? "" : line.front();
-  if (!first.starts_with('-') && !find_subcommand(first).declare) {
+  if (!first.starts_with('-') && find_subcommand(first).is_program()) {
     call_program("dragonn-" + first, {line.begin() + 1, line.end()});
   }
   app.parse(std::vector<std::string>(line.rbegin(), line.rend()));  // as CLI11 takes them
-  std::vector<std::string> arguments = find_subcommand(app.get_subcommands().front()->get_name()).arguments(words);
+  const std::string chosen = app.get_subcommands().front()->get_name();
+  if (const auto own = own_work.find(chosen); own != own_work.end()) return own->second();
+  std::vector<std::string> arguments = find_subcommand(chosen).arguments(words);
   if (!words.config.empty()) arguments.insert(arguments.begin(), words.config);
   for (const std::string& text : words.overrides) arguments.insert(arguments.end(), {"--set", text});
   for (const std::string& file : words.plugins) arguments.insert(arguments.end(), {"--plugin", file});
@@ -183,14 +206,14 @@ void declare(CLI::App& app, Words& words) {
 int main(int argc, char** argv) {
   CLI::App app("Trains neural networks data-parallel with sparsified gradients.", "dragonn");
   Words words;
-  declare(app, words);
+  const OwnWork own_work = declare(app, words);
   if (const auto page = generated_page(app, argc, argv, {"dragonn-train(1)", "dragonn-bench(1)", "dragonn-compare(1)"},
                                        {{"--set", trainer::config_words()}, {"KIND", trainer::component_kinds()}})) {
     fmt::print("{}", *page);
     return 0;
   }
   try {
-    run({argv + 1, argv + argc}, app, words);
+    return run({argv + 1, argv + argc}, app, words, own_work);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     const auto chosen = app.get_subcommands();

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/archive.h"
 #include "core/hash.h"
 #include "core/npy.h"
+#include "core/printable.h"
 #include "core/registry.h"
 #include "data/dataset.h"
 #include "data/images/idx.h"
@@ -15,7 +17,9 @@
 #include "data/images/image_file.h"
 #include "data/speech/audio.h"
 #include "data/speech/transcripts.h"
+#include "data/text/byte_pairs.h"
 #include "data/text/squad_file.h"
+#include "data/text/token_shard.h"
 #include "data/text/utf8.h"
 #include "data/text/vocabulary.h"
 #include "data/xc_file.h"
@@ -126,6 +130,41 @@ void read_wordpiece(Bytes bytes) {
   }
 }
 
+/// Merges and numbers of tokens.
+void read_merges(Bytes bytes) {
+  const std::vector<Bytes> parts = parts_of(bytes, 2);
+  const std::filesystem::path folder = write_file("merges/vocab.bpe", parts[0]).parent_path();
+  write_file("merges/encoder.json", parts[1]);
+  const data::BytePairs pairs = data::BytePairs::read(folder);
+  for (const data::Merge& merge : pairs.merges()) require(pairs.rank(merge.left, merge.right) >= 0);
+}
+
+/// A text, of which a vocabulary is made: whatever its bytes are, tokens decode to them.
+void read_byte_pairs(Bytes bytes) {
+  const std::string text = text_of(bytes);
+  std::unordered_map<std::string, std::uint64_t> words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = data::word_end(text, begin);
+    require(end > begin && end <= text.size());
+    ++words[text.substr(begin, end - begin)];
+    begin = end;
+  }
+  const data::BytePairs pairs(data::train_merges(words, 300));
+  std::vector<std::int32_t> tokens;
+  pairs.encoder()->encode(text, tokens);
+  require(pairs.decode(tokens) == text);
+  const std::string replaced = data::with_replacements(text);
+  for (std::size_t at = 0; at < replaced.size();) {
+    require(utf8_length(replaced, at) > 0);
+    at += utf8_length(replaced, at);
+  }
+}
+
+void read_token_shard(Bytes bytes) {
+  const data::TokenShard shard(write_file("shard.bin", bytes));
+  require(hash_bytes(std::as_bytes(shard.tokens())) != 1);  // reads all of them
+}
+
 void read_squad(Bytes bytes) {
   data::BadSamples bad = skipping();
   const data::SquadFile file = data::read_squad_file(write_file("squad.json", bytes), bad);
@@ -176,6 +215,7 @@ void read_fits(Bytes bytes) {
 constexpr Target kTargets[]{{"an4", read_an4},
                             {"archive", read_archive},
                             {"audio", read_audio_file},
+                            {"byte_pairs", read_byte_pairs},
                             {"cifar", read_cifar},
                             {"fits", read_fits},
                             {"gzip", read_gzip},
@@ -183,11 +223,13 @@ constexpr Target kTargets[]{{"an4", read_an4},
                             {"image", read_image},
                             {"image_cache", read_image_cache},
                             {"manifest", read_manifest},
+                            {"merges", read_merges},
                             {"npy", read_npy_file},
                             {"raw_audio", read_raw_audio},
                             {"run", read_run},
                             {"squad", read_squad},
                             {"text", read_text},
+                            {"token_shard", read_token_shard},
                             {"wordpiece", read_wordpiece},
                             {"xc", read_xc}};
 

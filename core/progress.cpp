@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "core/progress.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <unistd.h>
@@ -6,9 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/benchmark.h"
-
-namespace dragonn::bench {
+namespace dragonn {
 namespace {
 
 constexpr double kTerminalSeconds = 0.2;  // from a rewriting to the next
@@ -52,4 +52,4 @@ void Progress::finish() {
   is_on_screen_ = false;
 }
 
-}  // namespace dragonn::bench
+}  // namespace dragonn
