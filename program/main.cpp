@@ -49,7 +49,7 @@ struct Subcommand {
   std::function<void(CLI::App& command, Words& words)> declare = {};
   /// Returns what dragonn-train is asked for.
   std::function<std::vector<std::string>(const Words& words)> arguments = {};
-  /// Of a subcommand that does its own work: declares the options, and returns that work, which returns the exit code.
+  /// Declares the options of a subcommand that does its own work, and returns that work, which returns the exit code.
   std::function<std::function<int()>(CLI::App& command)> own = {};
 
   bool is_program() const { return !declare && !own; }

@@ -6,7 +6,6 @@
 #include <queue>
 #include <tuple>
 #include <unordered_set>
-#include <utf8proc.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,12 +31,11 @@ CharacterClass class_of(std::uint32_t character) {
   static const std::vector<CharacterClass> classes = [] {
     std::vector<CharacterClass> table(0x110000);
     for (std::uint32_t c = 0; c < table.size(); ++c) {
-      const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
       if (is_white_space(c)) {
         table[c] = CharacterClass::kSpace;
-      } else if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) {
+      } else if (is_letter(c)) {
         table[c] = CharacterClass::kLetter;
-      } else if (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) {
+      } else if (is_digit(c)) {
         table[c] = CharacterClass::kDigit;
       }
     }

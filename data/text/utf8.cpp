@@ -84,6 +84,16 @@ bool is_punctuation(std::uint32_t character) {
   return is_symbol_of_ascii || (category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO);
 }
 
+bool is_letter(std::uint32_t character) {
+  const auto category = category_of(character);
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+
+bool is_digit(std::uint32_t character) {
+  const auto category = category_of(character);
+  return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+}
+
 bool is_ideograph(std::uint32_t character) {
   return std::ranges::any_of(kIdeographs,
                              [&](const Range& range) { return range.first <= character && character <= range.last; });

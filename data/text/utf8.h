@@ -38,6 +38,8 @@ bool is_space(std::uint32_t character);    ///< tab, line feed, carriage return,
 bool is_control(std::uint32_t character);  ///< Unicode's controls and formats (Cc, Cf) that are no space, and U+FFFD
 /// Returns whether the character is punctuation: all of ASCII's that is no letter, digit or space, and Unicode's (P).
 bool is_punctuation(std::uint32_t character);
+bool is_letter(std::uint32_t character);     ///< Unicode's letters (L)
+bool is_digit(std::uint32_t character);      ///< Unicode's numbers (N)
 bool is_ideograph(std::uint32_t character);  ///< Chinese characters, which are words of their own
 
 /// Returns the lower case of a letter, and other characters as they are.

@@ -55,7 +55,7 @@ class Patches {
 struct Descriptions {
   dnnl::primitive_desc_base forward, backward_data, backward_weights;
   dnnl::memory::desc plain_weights;  ///< as the caller keeps weights and their gradient
-  /// If backward_weights is a product with the patches of the input instead of the input: its gradient is plain.
+  /// Whether backward_weights is a product with the patches of the input, not the input itself: its gradient is plain.
   std::optional<Patches> patches = std::nullopt;
 };
 

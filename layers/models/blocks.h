@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// What models share: checks that a model fits its data, and blocks of layers.
+/// Parts that models share: checks that a model fits its data, and blocks of layers.
 #pragma once
 
 #include <cstdint>

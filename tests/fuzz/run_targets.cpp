@@ -16,7 +16,6 @@
 #include "codec/list_codec.h"
 #include "codec/values/value_codec.h"
 #include "comm/tcp/frame.h"
-#include "comm/tcp/incoming.h"
 #include "comm/tcp/listener.h"
 #include "comm/tcp/rendezvous.h"
 #include "core/error.h"
@@ -140,7 +139,7 @@ void read_frames(Bytes bytes) {
   send_and_end(connection.theirs, bytes);
   incoming.read();
   for (const std::size_t receive : receives) {
-    if (incoming.is_done(receive)) require(incoming.buffer(receive) == sizeof(capacities[0]));
+    if (incoming.is_done(receive)) require(incoming.capacity(receive) == sizeof(capacities[0]));
   }
   for (int tag = 0; tag < 3 && !incoming.is_closed(); ++tag) incoming.start(tag, capacities[0]);
   incoming.take_question();
