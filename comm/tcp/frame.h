@@ -150,7 +150,7 @@ class Incoming {
   bool knows(std::size_t number) const { return receives_.knows(number); }
   bool is_done(std::size_t number) const { return receives_[number].done; }
   void release(std::size_t number) { receives_.release(number); }
-  /// Returns the size of a message that is done: more than room() if it did not fit.
+  /// Returns the size of a message that is done: more than capacity() if it did not fit.
   std::size_t bytes(std::size_t number) const { return receives_[number].bytes; }
   std::size_t capacity(std::size_t number) const { return receives_[number].buffer.size(); }
 
