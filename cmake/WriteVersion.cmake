@@ -3,7 +3,7 @@
 set(DRAGONN_VERSION_TEXT "")
 find_program(GIT_EXECUTABLE git)
 if(GIT_EXECUTABLE AND EXISTS "${SOURCE_DIR}/.git")
-  execute_process(COMMAND "${GIT_EXECUTABLE}" describe --tags --always --dirty
+  execute_process(COMMAND "${GIT_EXECUTABLE}" describe --tags --match "v[0-9]*" --always --dirty
     WORKING_DIRECTORY "${SOURCE_DIR}" OUTPUT_VARIABLE DRAGONN_VERSION_TEXT
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   # Without a tag git gives a bare commit: say of which version.

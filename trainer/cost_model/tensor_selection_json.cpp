@@ -21,6 +21,10 @@ using ParsedJson = nlohmann::json;    // finds keys in a time that does not grow
 constexpr std::size_t kVersion = 1;
 constexpr double kAnyPositive = std::numeric_limits<double>::denorm_min();
 
+bool is_number(const ParsedJson& value, double minimum) {
+  return value.is_number() && value.get<double>() >= minimum;
+}
+
 /// An object of a file that is written, or read. Errors of reading name the file, the object and the key.
 class Object {
  public:
@@ -100,9 +104,6 @@ class Object {
   }
 
  private:
-  static bool is_number(const ParsedJson& value, double minimum) {
-    return value.is_number() && value.get<double>() >= minimum;
-  }
   template <class T>
   void integer(const char* key, T& value, std::size_t minimum, std::size_t maximum) {
     if (write(key, value)) return;
