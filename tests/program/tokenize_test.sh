@@ -43,8 +43,8 @@ refused() {
   "$@" >/dev/null 2>refused.log || status=$?
   [ "$status" != 0 ] && [ "$(wc -l <refused.log)" = 1 ] && grep -qE -e "$pattern" refused.log || fail "$*: $status: $(cat refused.log)"
 }
-refused '^dragonn tokenize: .*vocabulary' "$dragonn" tokenize text.txt --output x
-refused '^dragonn tokenize: .*vocabulary' "$dragonn" tokenize text.txt --output x --bytes --train 300
+refused '^dragonn tokenize: Exactly 1 option' "$dragonn" tokenize text.txt --output x
+refused '^dragonn tokenize: Exactly 1 option' "$dragonn" tokenize text.txt --output x --bytes --train 300
 refused '^dragonn tokenize: .*--train' "$dragonn" tokenize text.txt --output x --train 100
 refused "^dragonn: unknown rule for bytes that are not UTF-8 'skip'; valid: bytes, error, replace" \
   "$dragonn" tokenize text.txt --output x --bytes --invalid skip
