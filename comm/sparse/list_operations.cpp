@@ -77,15 +77,18 @@ class HostOperations : public ListOperations {
   }
   void leave_out(const SparseVector& all, const SparseVector& kept, SparseVector& rest) override {
     resize_with_slack(rest, all.size());
+    const std::span<const std::uint32_t> indices = all.indices.host(), left_out = kept.indices.host();
+    const float* values = all.values.data();
+    std::uint32_t* to_indices = rest.indices.data();
+    float* to_values = rest.values.data();
     std::size_t position = 0, count = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const std::uint32_t index = all.indices.data()[i];
-      if (position < kept.size() && kept.indices.data()[position] == index) {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (position < left_out.size() && left_out[position] == indices[i]) {
         ++position;
         continue;
       }
-      rest.indices.data()[count] = index;
-      rest.values.data()[count++] = all.values.data()[i];
+      to_indices[count] = indices[i];
+      to_values[count++] = values[i];
     }
     rest.truncate(count);
   }
