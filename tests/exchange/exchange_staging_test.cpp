@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /// Tests of staging: selections come to the memory of messages, and outcomes to that of gradients, without allocations.
-#include "exchange/bucket_form.h"
-
 #include <numeric>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "exchange/bucket_form.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/support/devices.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/run/run_recorder.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -14,6 +12,7 @@
 #include "core/npy.h"
 #include "tests/support/devices.h"
 #include "tests/trainer/quick_run.h"
+#include "trainer/run/run_recorder.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /// Tests of the comparison of the bytes that a run sends with those that were assumed.
-#include "trainer/run/run_recorder.h"
-
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "comm/local/local.h"
 #include "tests/exchange/combinations.h"
+#include "trainer/run/run_recorder.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "core/timer.h"
 #include "core/component_traits.h"
+#include "core/timer.h"
 #include "trainer/config/config.h"
 #include "trainer/metrics/metrics.h"
 
@@ -108,9 +108,9 @@ struct Summary {
   std::optional<NetworkConfig> network = {};  ///< of a virtual cluster: all times here and in metrics.jsonl are virtual
   double throughput = 0;                      ///< samples per second of training steps, over all ranks
   double bytes_sent_total = 0;                ///< sum over ranks, for the gradient exchange and its headers
-  ByteForecast predicted_bytes = {};  ///< of a step at the target density, before the run
-  double density_mean = 1;                      ///< mean over steps of selected / n, itself a mean over ranks
-  std::size_t tensors_sparse = 0;               ///< tensors sparsified in the last step
+  ByteForecast predicted_bytes = {};          ///< of a step at the target density, before the run
+  double density_mean = 1;                    ///< mean over steps of selected / n, itself a mean over ranks
+  std::size_t tensors_sparse = 0;             ///< tensors sparsified in the last step
   std::size_t tensors_dense = 0;
   int world_size = 1;
   std::string backend;

@@ -22,8 +22,8 @@ struct RunPlan {
   std::vector<layers::LayerSummary> layers;
   std::size_t parameters = 0;
   exchange::ExchangePlan exchange;
-  ByteForecast bytes = {};  ///< of a step at the target density
-  comm::Prediction dense_cost = {};   ///< cost of a step without compression
+  ByteForecast bytes = {};           ///< of a step at the target density
+  comm::Prediction dense_cost = {};  ///< cost of a step without compression
   /// The bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
   std::vector<std::pair<std::string, std::size_t>> memory;
   std::size_t host_bytes = 0;         ///< the part that a run on a GPU holds on the host: batches, and messages

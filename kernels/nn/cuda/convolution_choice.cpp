@@ -271,7 +271,8 @@ std::shared_ptr<const ConvolutionPasses> make_chosen_passes(const Device& device
   thread_local std::vector<Known> all;  // as the handle that choices are asked of
   auto place = std::ranges::find_if(
       all, [&](const Known& known) { return known.device == device && known.math == math && known.spec == spec; });
-  if (place == all.end()) place = all.insert(all.end(), Known{device, math, spec, ask_cudnn(context(device), spec, math)});
+  if (place == all.end())
+    place = all.insert(all.end(), Known{device, math, spec, ask_cudnn(context(device), spec, math)});
   if (!place->choices) return nullptr;
   return std::make_shared<ChosenPasses>(device, spec, math, *place->choices);
 }
