@@ -224,7 +224,7 @@ class Communicator {
   /// address.
   virtual bool supports_size_only() const { return false; }
 
-  // What backends say alike.
+  // The errors and checks that all backends share.
 
   /// Makes the error of a wait for `peer` that lasted `seconds`. @param where of the late rank, as far as it is known.
   TimeoutError late(std::string_view doing, int peer, double seconds, std::string_view where) const;
