@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BIN = ROOT / "build" / "release" / "bin"
+# The folder of the programs, unless an option says otherwise.
+BIN = pathlib.Path(os.environ.get("DRAGONN_BIN", ROOT / "build" / "release" / "bin"))
 CLUSTER = ROOT / "scripts" / "netns_cluster.sh"
 
 

@@ -77,7 +77,7 @@ def environment_of(programs):
     """PATH has the programs, as where they are installed."""
     environment = dict(os.environ)
     environment["PATH"] = f"{programs}:{environment['PATH']}"
-    environment.update(DRAGONN_QUICK="2", DRAGONN_SKIP_BUILD="1", OMPI_ALLOW_RUN_AS_ROOT="1",
+    environment.update(DRAGONN_BIN=str(programs), DRAGONN_QUICK="2", DRAGONN_SKIP_BUILD="1", OMPI_ALLOW_RUN_AS_ROOT="1",
                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
                        OMPI_MCA_btl_vader_single_copy_mechanism="none")
     return environment
