@@ -30,11 +30,7 @@ Prediction predict(const Settings&, const ExchangeSizes& sizes) {
   const double indices = is_padded
                              ? sizes.index_bytes(sizes.largest)
                              : sizes.coding.index_bytes(sizes.selected, static_cast<double>(sizes.numel) / sizes.ranks);
-  const double values = sizes.sum_bytes(sizes.global);
-  return {indices * (sizes.ranks - 1) + 2 * values * share_of_others(sizes.ranks),
-          (is_padded ? allgather_chain(indices, sizes.ranks) : ring_gather_chain(indices * sizes.ranks, sizes.ranks)) +
-              ring_allreduce_chain(values, sizes.ranks),
-          counts_chain(sizes.ranks)};
+  return predict_union(sizes, indices, is_padded, counts_chain(sizes.ranks));
 }
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{

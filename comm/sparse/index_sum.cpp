@@ -38,6 +38,14 @@ std::size_t union_memory(const ExchangeSizes& sizes, const Device& device) {
          word_bytes(sizes.global);
 }
 
+Prediction predict_union(const ExchangeSizes& sizes, double indices, bool equal, Chain counts) {
+  const double values = sizes.sum_bytes(sizes.global);
+  const Chain gather =
+      equal ? allgather_chain(indices, sizes.ranks) : ring_gather_chain(indices * sizes.ranks, sizes.ranks);
+  return {indices * (sizes.ranks - 1) + 2 * values * share_of_others(sizes.ranks),
+          gather + ring_allreduce_chain(values, sizes.ranks), counts};
+}
+
 Rounds IndexSum::sum_at_union(Communicator& communicator, const ReduceContext& context, Layout layout,
                               View<const float> acc, const SparseVector& selected, SparseReduction& out) {
   std::vector<std::uint64_t>& slots = out.statistics.selected_counts;

@@ -27,6 +27,10 @@ std::string refuses_rescaled(const SelectionTraits& traits);
 /// to which all ranks contribute.
 std::size_t union_memory(const ExchangeSizes& sizes, const Device& device);
 
+/// Predicts the cost of gathering `indices` bytes from each rank, in messages of one size if `equal`, and of the sum of
+/// values at their union.
+Prediction predict_union(const ExchangeSizes& sizes, double indices, bool equal, Chain counts);
+
 /// Base of the collectives that agree on indices before any value travels. A rank also contributes values that it did
 /// not select itself, so that nothing at an agreed index stays behind.
 class IndexSum : public SparseCollective {

@@ -32,14 +32,9 @@ std::string refuses(const SelectionTraits& traits) {
 
 Prediction predict(const Settings&, const ExchangeSizes& sizes) {
   if (sizes.selection.shared_indices) return predict_shared_selection(sizes);
-  const bool fixed = sizes.selection.fits_k_slots();
-  const double indices = sizes.index_bytes(
-      fixed && sizes.coding.is_fixed_size() ? static_cast<double>(std::min(sizes.k, sizes.numel)) : sizes.selected);
-  const double values = sizes.sum_bytes(sizes.global);
-  const Chain gather = fixed && sizes.coding.is_fixed_size() ? allgather_chain(indices, sizes.ranks)
-                                                             : ring_gather_chain(indices * sizes.ranks, sizes.ranks);
-  return {indices * (sizes.ranks - 1) + 2 * values * share_of_others(sizes.ranks),
-          gather + ring_allreduce_chain(values, sizes.ranks), fixed ? Chain{} : counts_chain(sizes.ranks)};
+  const bool fits = sizes.selection.fits_k_slots(), equal = fits && sizes.coding.is_fixed_size();
+  const double slots = equal ? static_cast<double>(std::min(sizes.k, sizes.numel)) : sizes.selected;
+  return predict_union(sizes, sizes.index_bytes(slots), equal, fits ? Chain{} : counts_chain(sizes.ranks));
 }
 
 std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
