@@ -37,7 +37,7 @@ class GraphPlan {
   /// Makes a plan per layer; `graph` must outlive this. @param input_gradient backward computes that of the network's
   /// input.  @param type of activations and their gradients in memory; all layers must take it (bf16_obstacle).
   GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device = {}, bool input_gradient = false,
-            kernels::ElementType type = kernels::ElementType::kFloat32);
+            kernels::ElementType type = kernels::ElementType::kFloat32, const Execution& execution = {});
   ~GraphPlan();
   GraphPlan(const GraphPlan&) = delete;
   GraphPlan& operator=(const GraphPlan&) = delete;
@@ -83,8 +83,8 @@ class GraphPlan {
   TypedView<float> values(MemoryPlanner::Block block, NodeId node) const;
   View<float> memory(MemoryPlanner::Block block, std::size_t floats) const;
   View<float> whole(MemoryPlanner::Block block) const;
-  std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient,
-                                                     kernels::ElementType type) const;
+  std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient, kernels::ElementType type,
+                                                     kernels::DeviceMath math) const;
   void bind_backward(NodeId id, ParameterArena& arena, Step& step) const;
   void derive_lengths(std::span<const std::int32_t> lengths);
   void run_forward();

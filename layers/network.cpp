@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "kernels/device_math.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/trace.h"
@@ -20,8 +19,9 @@ namespace {
 
 /// A plan with its loss, for one batch size, number of steps and mode.
 struct PreparedPlan {
-  PreparedPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, kernels::ElementType type)
-      : layers(graph, batch, mode, device, /*input_gradient=*/false, type),
+  PreparedPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, kernels::ElementType type,
+               const Execution& execution)
+      : layers(graph, batch, mode, device, /*input_gradient=*/false, type, execution),
         loss(graph.loss().plan(device, graph.nodes().back().output.with_batch(static_cast<std::int64_t>(batch)))) {}
 
   GraphPlan layers;
@@ -37,8 +37,15 @@ struct CarriedState {
 }  // namespace
 
 struct Network::Impl {
-  Impl(std::unique_ptr<LayerGraph> graph_layers, double smoothing, Device on)
-      : label_smoothing(smoothing), device(on), arena(on), statistics(0, on), workspace(0, on), logits(0, on) {
+  Impl(std::unique_ptr<LayerGraph> graph_layers, double smoothing, Device on, const Execution& how)
+      : label_smoothing(smoothing),
+        device(on),
+        execution(how),
+        arena(on),
+        statistics(0, on),
+        workspace(0, on),
+        logits(0, on) {
+    kernels::check_math(on, how.math);
     for (CarriedState& state : states) state.values = Buffer<float>(0, on);
     graphs.push_back(std::move(graph_layers));
   }
@@ -51,7 +58,7 @@ struct Network::Impl {
   const LayerGraph& graph() const { return *graphs.front(); }
   CarriedState& carried(Mode mode) { return states[mode == Mode::kTrain ? 0 : 1]; }
   GraphPlan make_plan(std::size_t batch, Mode mode) const {
-    return {graph(), batch, mode, device, /*input_gradient=*/false, activation_type()};
+    return {graph(), batch, mode, device, /*input_gradient=*/false, activation_type(), execution};
   }
 
   const LayerGraph& graph_of(std::int64_t steps) {
@@ -65,7 +72,7 @@ struct Network::Impl {
   /// Returns the type of activations in memory: what goes with the device's precision, if all layers take it.
   kernels::ElementType activation_type() const {
     using kernels::ElementType;
-    if (kernels::storage_type(device) == ElementType::kFloat32) return ElementType::kFloat32;
+    if (kernels::storage_type(execution.math) == ElementType::kFloat32) return ElementType::kFloat32;
     const std::string obstacle = bf16_obstacle(graph());
     if (obstacle.empty()) return ElementType::kBf16;
     if (!std::exchange(told_obstacle, true))
@@ -95,7 +102,7 @@ struct Network::Impl {
           candidate->layers.mode() == mode)
         plan = candidate.get();
     if (plan == nullptr) {
-      plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type()));
+      plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type(), execution));
       plan = plans.back().get();
     }
     const std::size_t floats = plan->layers.workspace_floats();
@@ -107,6 +114,7 @@ struct Network::Impl {
   std::vector<std::unique_ptr<LayerGraph>> graphs;  // as built, then those of other numbers of steps
   double label_smoothing;
   Device device;
+  Execution execution;
   ParameterArena arena;
   Buffer<float> statistics;
   Buffer<float> workspace;             // shared by the plans: one runs at a time
@@ -118,8 +126,8 @@ struct Network::Impl {
   std::uint64_t seed = 0;
 };
 
-Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device)
-    : impl_(std::make_unique<Impl>(std::move(layers), label_smoothing, device)) {
+Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device, const Execution& execution)
+    : impl_(std::make_unique<Impl>(std::move(layers), label_smoothing, device, execution)) {
   const Loss& loss = impl_->graph().loss();
   const Shape& output = impl_->graph().nodes().back().output;
   if (output.rank() != loss.rank)
