@@ -19,8 +19,8 @@ Shape image_of(const Node& node, const std::vector<ParameterSpec>& parameters, c
     const Shape merged(input.output.extents().subspan(last));
     return static_cast<std::int64_t>(merged.size()) == node.output[last] ? merged : Shape();
   }
-  const bool has_weights = std::ranges::any_of(
-      node.parameters, [&](std::size_t index) { return parameters[index].role == ParameterRole::kWeight; });
+  const bool has_weights =
+      std::ranges::any_of(node.parameters, [&](std::size_t index) { return is_weight(parameters[index].role); });
   return !has_weights && node.output == input.output ? input.image : Shape();
 }
 
@@ -105,6 +105,23 @@ std::vector<bool> LayerGraph::gradient_needs(bool input) const {
     needs[id] = !nodes_[id].parameters.empty() ||
                 std::ranges::any_of(nodes_[id].inputs, [&](NodeId source) { return needs[source]; });
   return needs;
+}
+
+std::vector<ParameterRole> LayerGraph::roles() const {
+  std::vector<ParameterRole> roles;
+  for (const ParameterSpec& spec : parameters_) roles.push_back(spec.role);
+  const std::vector<bool> is_trained = gradient_needs(false);
+  std::vector<bool> has_successor(nodes_.size());  // some layer with parameters lies behind the node
+  for (NodeId id = nodes_.size(); id-- > 1;) {
+    const Node& node = nodes_[id];
+    const bool has_predecessor = std::ranges::any_of(node.inputs, [&](NodeId source) { return is_trained[source]; });
+    for (const std::size_t index : node.parameters)
+      if (roles[index] == ParameterRole::kHiddenMatrix && !(has_predecessor && has_successor[id]))
+        roles[index] = ParameterRole::kWeight;
+    for (const NodeId source : node.inputs)
+      if (has_successor[id] || !node.parameters.empty()) has_successor[source] = true;
+  }
+  return roles;
 }
 
 double LayerGraph::training_flops() const {

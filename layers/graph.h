@@ -65,6 +65,9 @@ class LayerGraph {
 
   /// Returns, by node, whether its output needs a gradient: if a parameter is at or before it, and always if `input`.
   std::vector<bool> gradient_needs(bool input) const;
+  /// Returns the parameters' roles in this graph. The weight of a linear map is a hidden matrix only between layers
+  /// that have parameters: not in the first such layer on a path, nor in the last.
+  std::vector<ParameterRole> roles() const;
   /// Returns the operations of forward and backward for one sample: 2 per multiply-add of forward, the same for the
   /// weights' gradient, and for the input's if backward computes one (the first layer's is not computed).
   double training_flops() const;

@@ -30,7 +30,7 @@ enum class Mode { kTrain, kEvaluate };
 struct ParameterSpec {
   std::string name;  ///< "weight", "bias"
   Shape shape;
-  ParameterRole role = ParameterRole::kWeight;
+  ParameterRole role = ParameterRole::kWeight;  ///< kHiddenMatrix for any linear map; LayerGraph::roles() narrows it
   Initializer initializer = Initializer::constant(0);
   bool spans_features =
       false;  ///< its last axis has an element for each feature (last axis) of the layer's first input

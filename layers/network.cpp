@@ -125,7 +125,11 @@ Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Dev
   if (output.rank() != loss.rank)
     throw ShapeError(fmt::format("a network with {} must end in [batch, {}classes], not {}", loss.name,
                                  loss.rank == 3 ? "steps, " : "", output.to_string()));
-  for (const ParameterSpec& spec : impl_->graph().parameters()) impl_->arena.declare(spec.name, spec.shape, spec.role);
+  const std::vector<ParameterRole> roles = impl_->graph().roles();
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    const ParameterSpec& spec = impl_->graph().parameters()[i];
+    impl_->arena.declare(spec.name, spec.shape, roles[i]);
+  }
   impl_->arena.lay_out();
 }
 

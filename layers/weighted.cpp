@@ -54,6 +54,7 @@ Layer linear(const LinearSettings& settings) {
           .parameters = [=](Shapes inputs) -> std::vector<ParameterSpec> {
             const std::int64_t features = features_of(inputs[0]);
             auto specs = weighted_parameters(settings, {settings.outputs, features}, features, settings.outputs);
+            specs[0].role = ParameterRole::kHiddenMatrix;
             specs[0].spans_features = true;
             specs[0].padding = settings.padding;
             return specs;
