@@ -62,6 +62,8 @@ class LayerGraph {
   const std::vector<StatisticsSpec>& statistics() const { return statistics_; }
   const std::vector<StateSpec>& states() const { return states_; }
   const Loss& loss() const { return loss_; }
+  /// Returns the number of classes: the extent of the output's last axis, without what only pads (ParameterSpec).
+  std::size_t classes() const;
 
   /// Returns, by node, whether its output needs a gradient: if a parameter is at or before it, and always if `input`.
   std::vector<bool> gradient_needs(bool input) const;

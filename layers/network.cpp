@@ -138,10 +138,7 @@ const Shape& Network::sample_shape() const {
 }
 
 int Network::classes() const {
-  const Node& last = impl_->graph().nodes().back();
-  std::int64_t classes = last.output[last.output.rank() - 1];
-  for (std::size_t parameter : last.parameters) classes -= impl_->graph().parameters()[parameter].padding;
-  return static_cast<int>(classes);
+  return static_cast<int>(impl_->graph().classes());
 }
 
 TargetKind Network::target_kind() const {
