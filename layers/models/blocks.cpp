@@ -109,6 +109,7 @@ NodeId add_feed_forward(LayerGraph& graph, NodeId input, const std::string& name
 }
 
 NodeId add_transformer_block(LayerGraph& graph, NodeId input, const TransformerBlock& block) {
+  const NodeId first = graph.nodes().size();
   // Adds one of the two parts, with its layer norm and residual connection.
   const auto add_part = [&](const std::string& name, NodeId from, const auto& part) {
     NodeId last = part(block.norm_first ? graph.add(name + ".norm", layer_norm(), {from}) : from);
@@ -123,9 +124,11 @@ NodeId add_transformer_block(LayerGraph& graph, NodeId input, const TransformerB
     last = graph.add(name, attention(block.heads, false), {last});
     return graph.add(name + ".output", transformer_linear(width), {last});
   });
-  return add_part(block.name + ".part2", attended, [&](NodeId last) {
-    return add_feed_forward(graph, last, block.name + ".feed_forward", block.feed_forward);
+  const NodeId last = add_part(block.name + ".part2", attended, [&](NodeId from) {
+    return add_feed_forward(graph, from, block.name + ".feed_forward", block.feed_forward);
   });
+  graph.make_block(first);
+  return last;
 }
 
 }  // namespace dragonn::layers
