@@ -28,7 +28,6 @@
 #include "core/error.h"
 #include "kernels/device_math.h"
 #include "kernels/devices.h"
-#include "kernels/repeated_work.h"
 #include "kernels/trace.h"
 #include "layers/layer.h"
 
@@ -228,7 +227,6 @@ class StepBenchmark final : public Benchmark {
   Rows run(Progress& progress) override {
     if (!dump_.empty() && models_.size() != 1) throw ConfigError("--dump takes one --model");
     omp_set_num_threads(threads_);
-    kernels::set_math(device_of(device_), choice_of<kernels::DeviceMath>("device math", math_));
     progress.plan(static_cast<double>(models_.size()) * (graphs_ == "both" ? 2 : 1) * rounds_);
     Rows rows;
     for (const std::string& model : models_) {
@@ -250,6 +248,7 @@ class StepBenchmark final : public Benchmark {
     settings.model_settings = model_settings_;
     settings.batch = batch_;
     settings.device = device_of(device_);
+    settings.execution.math = choice_of<kernels::DeviceMath>("device math", math_);
     settings.weights = weights_;
     if (classes_) settings.classes = *classes_;
     if (sample_) settings.sample = parse_sample(*sample_);
@@ -266,8 +265,8 @@ class StepBenchmark final : public Benchmark {
     return row;
   }
 
-  Rows profile(const StepSettings& settings, Progress& progress) const {
-    kernels::set_recording(settings.device, false);
+  Rows profile(StepSettings settings, Progress& progress) const {
+    settings.execution.records = false;
     TrainingStep step(settings);
     for (int warm_up = 0; warm_up < 2; ++warm_up) {
       step.compute_gradients();
@@ -290,8 +289,8 @@ class StepBenchmark final : public Benchmark {
     return rows;
   }
 
-  nlohmann::ordered_json measure(const StepSettings& settings, bool graphs, Progress& progress) const {
-    kernels::set_recording(settings.device, graphs);
+  nlohmann::ordered_json measure(StepSettings settings, bool graphs, Progress& progress) const {
+    settings.execution.records = graphs;
     TrainingStep step(settings);
     const auto one_step = [&] {
       step.compute_gradients();
@@ -303,8 +302,7 @@ class StepBenchmark final : public Benchmark {
       one_step();
     };
     const std::int64_t side = product_side_.value_or(settings.device.is_cpu() ? 2048 : 8192);
-    const std::function<void()> product =
-        make_large_product(settings.device, choice_of<kernels::DeviceMath>("device math", math_), side);
+    const std::function<void()> product = make_large_product(settings.device, settings.execution.math, side);
     one_step();  // makes the plans
     one_step();  // a GPU records them
     product();

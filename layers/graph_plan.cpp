@@ -74,30 +74,30 @@ std::string bf16_obstacle(const LayerGraph& graph) {
 }
 
 GraphPlan::GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, bool input_gradient,
-                     kernels::ElementType type, Recompute recompute)
+                     kernels::ElementType type, const Execution& execution)
     : graph_(graph),
       batch_(batch),
       mode_(mode),
       types_(element_types(graph, type)),
-      plans_(make_plans(device, input_gradient, type)),
-      schedule_(graph, batch, mode, input_gradient, plan_memory(), types_, recompute),
+      plans_(make_plans(device, input_gradient, type, execution.math)),
+      schedule_(graph, batch, mode, input_gradient, plan_memory(), types_, execution.recompute),
       workspace_(nullptr, 0, device),
       lengths_(graph.nodes().size() * batch),
       steps_(graph.nodes().size()),
       stream_keys_(count_streams(graph, mode), host_memory_for(device)),
       streams_(stream_keys_.size(), device),
-      forward_work_(device),
-      backward_work_(device) {}
+      forward_work_(device, execution.records),
+      backward_work_(device, execution.records) {}
 
 GraphPlan::~GraphPlan() = default;
 
 std::vector<std::unique_ptr<LayerPlan>> GraphPlan::make_plans(Device device, bool input_gradient,
-                                                              kernels::ElementType type) {
+                                                              kernels::ElementType type, kernels::DeviceMath math) {
   const std::vector<bool> needs = graph_.gradient_needs(input_gradient);
   const auto batch = static_cast<std::int64_t>(batch_);
   std::vector<std::unique_ptr<LayerPlan>> plans;
   for (const Node& node : graph_.nodes()) {
-    PlanContext context{device, mode_, {}, node.output.with_batch(batch), {}, type};
+    PlanContext context{device, mode_, {}, node.output.with_batch(batch), {}, type, math};
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       context.inputs.push_back(node.input_shapes[i].with_batch(batch));
       context.input_gradients.push_back(needs[node.inputs[i]]);

@@ -43,9 +43,9 @@ class GraphPlan {
  public:
   /// Makes a plan per layer; `graph` must outlive this. @param input_gradient backward computes that of the network's
   /// input.  @param type of activations and their gradients in memory; all layers must take it (bf16_obstacle).
-  /// @param recompute must fit the graph (check_recompute).
+  /// @param execution what it computes again must fit the graph (check_recompute).
   GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device = {}, bool input_gradient = false,
-            kernels::ElementType type = kernels::ElementType::kFloat32, Recompute recompute = Recompute::kNone);
+            kernels::ElementType type = kernels::ElementType::kFloat32, const Execution& execution = {});
   ~GraphPlan();
   GraphPlan(const GraphPlan&) = delete;
   GraphPlan& operator=(const GraphPlan&) = delete;
@@ -103,7 +103,8 @@ class GraphPlan {
   TypedView<float> values(MemoryPlanner::Block block, NodeId node) const;
   View<float> memory(MemoryPlanner::Block block, std::size_t floats) const;
   View<float> whole(MemoryPlanner::Block block) const;
-  std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient, kernels::ElementType type);
+  std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient, kernels::ElementType type,
+                                                     kernels::DeviceMath math);
   std::vector<kernels::PlanMemory> plan_memory() const;
   using ChunkBody = std::function<void(LayerPlan&, TypedView<const float> input, const OutputChunk&)>;
   void for_each_chunk(const ChunkBody& body);

@@ -17,6 +17,7 @@
 #include "core/parameter.h"
 #include "core/shape.h"
 #include "core/view.h"
+#include "kernels/device_math.h"
 #include "kernels/nn/plan.h"
 #include "kernels/typed_view.h"
 #include "layers/initializer.h"
@@ -126,6 +127,14 @@ struct PlanContext {
   Shape output;
   std::vector<bool> input_gradients;                           ///< by input: whether backward computes its gradient
   kernels::ElementType type = kernels::ElementType::kFloat32;  ///< of activations and their gradients
+  kernels::DeviceMath math = kernels::DeviceMath::kFloat32;    ///< of products
+};
+
+/// How a device runs the passes of a network.
+struct Execution {
+  kernels::DeviceMath math = kernels::DeviceMath::kFloat32;  ///< of products, and of activations in memory
+  bool records = true;  ///< a GPU records passes, and replays them (kernels/repeated_work.h)
+  Recompute recompute = Recompute::kNone;
 };
 
 using Shapes = std::span<const Shape>;

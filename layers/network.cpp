@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "kernels/device_math.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/trace.h"
@@ -20,8 +19,9 @@ namespace {
 
 /// A plan with its loss, for one batch size, number of steps and mode.
 struct PreparedPlan {
-  PreparedPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, kernels::ElementType type)
-      : layers(graph, batch, mode, device, /*input_gradient=*/false, type),
+  PreparedPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, kernels::ElementType type,
+               const Execution& execution)
+      : layers(graph, batch, mode, device, /*input_gradient=*/false, type, execution),
         loss(graph.loss().plan(device, graph.nodes().back().output.with_batch(static_cast<std::int64_t>(batch)),
                                graph.classes())) {}
 
@@ -63,8 +63,16 @@ LossResult run_chunks(PreparedPlan& plan, const Targets& targets, double label_s
 }  // namespace
 
 struct Network::Impl {
-  Impl(std::unique_ptr<LayerGraph> graph_layers, double smoothing, Device on)
-      : label_smoothing(smoothing), device(on), arena(on), statistics(0, on), workspace(0, on), logits(0, on) {
+  Impl(std::unique_ptr<LayerGraph> graph_layers, double smoothing, Device on, const Execution& how)
+      : label_smoothing(smoothing),
+        device(on),
+        execution(how),
+        arena(on),
+        statistics(0, on),
+        workspace(0, on),
+        logits(0, on) {
+    kernels::check_math(on, how.math);
+    check_recompute(*graph_layers, how.recompute);
     for (CarriedState& state : states) state.values = Buffer<float>(0, on);
     graphs.push_back(std::move(graph_layers));
   }
@@ -77,7 +85,7 @@ struct Network::Impl {
   const LayerGraph& graph() const { return *graphs.front(); }
   CarriedState& carried(Mode mode) { return states[mode == Mode::kTrain ? 0 : 1]; }
   GraphPlan make_plan(std::size_t batch, Mode mode) const {
-    return {graph(), batch, mode, device, /*input_gradient=*/false, activation_type()};
+    return {graph(), batch, mode, device, /*input_gradient=*/false, activation_type(), execution};
   }
 
   const LayerGraph& graph_of(std::int64_t steps) {
@@ -91,7 +99,7 @@ struct Network::Impl {
   /// Returns the type of activations in memory: what goes with the device's precision, if all layers take it.
   kernels::ElementType activation_type() const {
     using kernels::ElementType;
-    if (kernels::storage_type(device) == ElementType::kFloat32) return ElementType::kFloat32;
+    if (kernels::storage_type(execution.math) == ElementType::kFloat32) return ElementType::kFloat32;
     const std::string obstacle = bf16_obstacle(graph());
     if (obstacle.empty()) return ElementType::kBf16;
     if (!std::exchange(told_obstacle, true))
@@ -121,7 +129,7 @@ struct Network::Impl {
           candidate->layers.mode() == mode)
         plan = candidate.get();
     if (plan == nullptr) {
-      plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type()));
+      plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type(), execution));
       plan = plans.back().get();
     }
     const std::size_t floats = plan->layers.workspace_floats();
@@ -133,6 +141,7 @@ struct Network::Impl {
   std::vector<std::unique_ptr<LayerGraph>> graphs;  // as built, then those of other numbers of steps
   double label_smoothing;
   Device device;
+  Execution execution;
   ParameterArena arena;
   Buffer<float> statistics;
   Buffer<float> workspace;             // shared by the plans: one runs at a time
@@ -144,8 +153,8 @@ struct Network::Impl {
   std::uint64_t seed = 0;
 };
 
-Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device)
-    : impl_(std::make_unique<Impl>(std::move(layers), label_smoothing, device)) {
+Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device, const Execution& execution)
+    : impl_(std::make_unique<Impl>(std::move(layers), label_smoothing, device, execution)) {
   const Loss& loss = impl_->graph().loss();
   const Shape& output = impl_->graph().nodes().back().output;
   if (output.rank() != loss.rank)

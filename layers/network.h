@@ -70,8 +70,10 @@ struct LayerDescription;  // layers/layer.h
 /// the one before. Training and evaluation have a state each. No gradient flows through it.
 class Network {
  public:
-  /// Takes a complete graph. Plans are made at the first batch of each size; no memory is allocated here.
-  Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device = {});
+  /// Takes a complete graph. Plans are made at the first batch of each size; no memory is allocated here. @throws
+  /// ConfigError if the device does not have the precision, or the graph nothing to compute again (check_recompute).
+  Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device = {},
+          const Execution& execution = {});
   ~Network();
   Network(Network&&) noexcept;
   Network& operator=(Network&&) noexcept;

@@ -85,8 +85,9 @@ Layer attention(std::int64_t heads, bool causal) {
           },
           .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
             const Shape& output = context.output;
-            return kernels::make_attention_plan(context.device, {output[0], output[1], output[2], heads, causal,
-                                                                 context.mode == Mode::kTrain, context.type});
+            return kernels::make_attention_plan(
+                context.device, {output[0], output[1], output[2], heads, causal, context.mode == Mode::kTrain,
+                                 context.type, context.math});
           }};
 }
 

@@ -64,10 +64,10 @@ Layer linear(const LinearSettings& settings) {
             return 2.0 * static_cast<double>(inputs[0].size()) * static_cast<double>(settings.outputs);
           },
           .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
-            return kernels::make_linear_plan(context.device,
-                                             {static_cast<std::int64_t>(context.output.size()) / settings.outputs,
-                                              features_of(context.inputs[0]), settings.outputs, settings.bias,
-                                              context.mode == Mode::kTrain, context.input_gradients[0], context.type});
+            return kernels::make_linear_plan(
+                context.device, {static_cast<std::int64_t>(context.output.size()) / settings.outputs,
+                                 features_of(context.inputs[0]), settings.outputs, settings.bias,
+                                 context.mode == Mode::kTrain, context.input_gradients[0], context.type, context.math});
           }};
 }
 
@@ -115,7 +115,7 @@ Layer convolution(const ConvolutionSettings& settings) {
             return kernels::make_convolution_plan(
                 context.device,
                 {input[0], input[1], input[2], input[3], settings.outputs, vertical, horizontal, settings.groups,
-                 settings.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type});
+                 settings.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type, context.math});
           }};
 }
 

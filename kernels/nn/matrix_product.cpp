@@ -158,7 +158,8 @@ std::unique_ptr<PackedProduct> make_cpu(const Device&, const PackedProductSpec& 
 
 }  // namespace
 
-constinit decltype(make_linear_plan) make_linear_plan("linear", construct_plan<Linear, Plan, LinearSpec>);
-constinit decltype(make_packed_product) make_packed_product("packed_product", make_cpu);
+constinit decltype(make_linear_plan) make_linear_plan("linear", construct_plan<Linear, Plan, LinearSpec>,
+                                                      has_math<LinearSpec>);
+constinit decltype(make_packed_product) make_packed_product("packed_product", make_cpu, has_math<PackedProductSpec>);
 
 }  // namespace dragonn::kernels

@@ -44,6 +44,7 @@ struct LinearSpec {
   bool training = true;                      ///< backward will be called
   bool input_gradient = true;                ///< backward computes the input's gradient
   ElementType type = ElementType::kFloat32;  ///< of input and output; weights and bias are float32
+  DeviceMath math = DeviceMath::kFloat32;    ///< of products of float32; those of bf16 are exact
 };
 
 /// Makes a plan. Its backward can add to the parameters' gradients.
@@ -54,6 +55,7 @@ struct PackedProductSpec {
   std::int64_t rows = 1, inner = 1, outputs = 1;
   /// Weights are [outputs, inner], as a linear layer's, and multiply transposed; otherwise they are [inner, outputs].
   bool transposed = true;
+  DeviceMath math = DeviceMath::kFloat32;
 };
 
 /// A product with packed weights. Packing costs a copy of the weights; every product after it reads them in the order

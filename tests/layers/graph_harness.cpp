@@ -21,7 +21,7 @@ using dragonn::test::poisoned;
 using dragonn::test::to_host;
 
 GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, const Device& device, Mode mode,
-                           bool input_gradient, kernels::ElementType type, Recompute recompute)
+                           bool input_gradient, kernels::ElementType type, const Execution& execution)
     : graph_(std::move(graph)), arena_(device), has_input_gradient_(input_gradient && mode == Mode::kTrain) {
   omp_set_num_threads(1);  // as a worker does by default; waking threads would take longer than these tiny layers
   for (const ParameterSpec& spec : graph_->parameters()) arena_.declare(spec.name, spec.shape, spec.role);
@@ -38,7 +38,7 @@ GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch,
   initial_states_ = states_;
   device_statistics_ = on_device(statistics_, device);
   device_states_ = on_device(states_, device);
-  plan_ = std::make_unique<GraphPlan>(*graph_, batch, mode, device, has_input_gradient_, type, recompute);
+  plan_ = std::make_unique<GraphPlan>(*graph_, batch, mode, device, has_input_gradient_, type, execution);
   workspace_ = poisoned(plan_->workspace_floats(), device);
   plan_->bind(workspace_.view(), arena_, device_statistics_.view(), device_states_.view());
 }

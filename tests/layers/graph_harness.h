@@ -19,7 +19,7 @@ class GraphHarness {
  public:
   GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, const Device& device = {},
                Mode mode = Mode::kTrain, bool input_gradient = true,
-               kernels::ElementType type = kernels::ElementType::kFloat32, Recompute recompute = Recompute::kNone);
+               kernels::ElementType type = kernels::ElementType::kFloat32, const Execution& execution = {});
 
   std::vector<float> forward(const std::vector<float>& input);
   /// Runs backward after forward. Fills gradient() and input_gradient(); returns the parameters in the order in which

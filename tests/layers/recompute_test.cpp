@@ -57,7 +57,8 @@ struct Results {
 };
 Results run(Graph graph, Recompute recompute, const Device& device, const std::vector<std::int32_t>& lengths = {}) {
   check_recompute(*graph, recompute);
-  GraphHarness harness(std::move(graph), 2, device, Mode::kTrain, true, kernels::ElementType::kFloat32, recompute);
+  GraphHarness harness(std::move(graph), 2, device, Mode::kTrain, true, kernels::ElementType::kFloat32,
+                       {.recompute = recompute});
   harness.set_random_parameters();
   harness.set_lengths(lengths);
   Results results;
@@ -127,7 +128,8 @@ TEST_SUITE("layers") {
         made->add("output", linear({.outputs = 2}), {c});
         return made;
       };
-      GraphHarness training(graph(), 1, {}, Mode::kTrain, false, kernels::ElementType::kFloat32, Recompute::kBlock);
+      GraphHarness training(graph(), 1, {}, Mode::kTrain, false, kernels::ElementType::kFloat32,
+                            {.recompute = Recompute::kBlock});
       training.forward({1, 2, 3});
       CHECK(first == 1);
       training.backward({1, 1});
@@ -135,7 +137,7 @@ TEST_SUITE("layers") {
       CHECK(second == (reads ? 2 : 1));
       CHECK(last == 1);  // a layer outside of the block reads its output: it stays
       GraphHarness evaluation(graph(), 1, {}, Mode::kEvaluate, false, kernels::ElementType::kFloat32,
-                              Recompute::kBlock);
+                              {.recompute = Recompute::kBlock});
       evaluation.forward({1, 2, 3});
       CHECK(last == 2);
     }

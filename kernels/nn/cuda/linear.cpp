@@ -166,8 +166,7 @@ bool is_aligned(const float* memory) {
 class CudaLinear final : public Plan {
  public:
   CudaLinear(const Device& device, const LinearSpec& spec)
-      : device_(device),
-        math_(context(device).math()),
+      : device_(context(device).device()),  // which refuses a GPU that is not there
         spec_(spec),
         bias_cut_(static_cast<std::size_t>(spec.batch), static_cast<std::size_t>(spec.outputs)) {
     if (!rounds_weights() || !spec.bias) return;
@@ -191,7 +190,7 @@ class CudaLinear final : public Plan {
     if (rounds_weights())
       convert(pass.parameters[0], TypedView<float>(copy.data(), weight_count(), spec_.type, device_));
     if (biased_ != nullptr) return multiply_with_bias(pass, copy);
-    multiply(here, math_,
+    multiply(here, spec_.math,
              {.rows = spec_.batch,
               .columns = spec_.outputs,
               .inner = spec_.inputs,
@@ -210,7 +209,7 @@ class CudaLinear final : public Plan {
     const TypedView<const float> gradient = pass.output_gradients[0];
     differentiate_parameters(here, pass);
     if (!spec_.input_gradient) return;
-    multiply(here, math_,
+    multiply(here, spec_.math,
              {.rows = spec_.batch,
               .columns = spec_.inputs,
               .inner = spec_.outputs,
@@ -237,7 +236,7 @@ class CudaLinear final : public Plan {
         is_aligned(bias_of(pass.parameter_gradients).data()))
       return gradients_->run(pass.inputs[0].raw(), gradient.raw(), bias_of(pass.parameter_gradients).data(),
                              weights_gradient, pass.scratch.data());
-    multiply(here, math_,
+    multiply(here, spec_.math,
              {.rows = spec_.outputs,
               .columns = spec_.inputs,
               .inner = spec_.batch,
@@ -273,7 +272,6 @@ class CudaLinear final : public Plan {
   }
 
   Device device_;
-  DeviceMath math_;
   LinearSpec spec_;
   ColumnCut bias_cut_;
   std::unique_ptr<LtProduct> biased_, gradients_;  // of bf16 with a bias, where cuBLAS has them
@@ -283,8 +281,7 @@ class CudaLinear final : public Plan {
 /// reads its weights. The input, which is small, is rounded in every product.
 class CudaProduct final : public PackedProduct {
  public:
-  CudaProduct(const Device& device, const PackedProductSpec& spec)
-      : device_(device), math_(context(device).math()), spec_(spec) {}
+  CudaProduct(const Device& device, const PackedProductSpec& spec) : device_(device), spec_(spec) {}
 
   std::size_t packed_floats() const override { return rounds() ? floats_for_bytes(weights() * sizeof(Bf16)) : 0; }
   std::size_t scratch_floats() const override { return rounds() ? floats_for_bytes(inputs() * sizeof(Bf16)) : 0; }
@@ -295,7 +292,7 @@ class CudaProduct final : public PackedProduct {
   }
   void run(View<const float> input, View<const float> weights, View<float> output, View<float> scratch) override {
     if (rounds()) convert(input, rounded(scratch, inputs()));
-    multiply(context(device_), math_,
+    multiply(context(device_), spec_.math,
              {.rows = spec_.rows,
               .columns = spec_.outputs,
               .inner = spec_.inner,
@@ -307,7 +304,7 @@ class CudaProduct final : public PackedProduct {
   }
 
  private:
-  bool rounds() const { return math_ == DeviceMath::kBf16; }
+  bool rounds() const { return spec_.math == DeviceMath::kBf16; }
   std::size_t weights() const { return static_cast<std::size_t>(spec_.inner * spec_.outputs); }
   std::size_t inputs() const { return static_cast<std::size_t>(spec_.rows * spec_.inner); }
   TypedView<float> rounded(View<float> memory, std::size_t size) const {
@@ -315,7 +312,6 @@ class CudaProduct final : public PackedProduct {
   }
 
   Device device_;
-  DeviceMath math_;
   PackedProductSpec spec_;
 };
 
