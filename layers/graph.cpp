@@ -86,6 +86,12 @@ LayerGraph LayerGraph::with_steps(std::int64_t steps) const {
   return graph;
 }
 
+std::size_t LayerGraph::classes() const {
+  std::int64_t classes = nodes_.back().output.extents().back();
+  for (std::size_t parameter : nodes_.back().parameters) classes -= parameters_[parameter].padding;
+  return static_cast<std::size_t>(classes);
+}
+
 void LayerGraph::make_block(NodeId first) {
   ++blocks_;
   for (NodeId id = first; id < nodes_.size(); ++id) nodes_[id].block = blocks_;

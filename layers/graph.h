@@ -77,8 +77,8 @@ class LayerGraph {
   std::size_t chunk_rows() const { return chunk_rows_; }
   /// Returns the extent of the output's last axis.
   std::size_t columns() const { return static_cast<std::size_t>(nodes_.back().output.extents().back()); }
-  /// Returns the number of classes.
-  std::size_t classes() const { return columns(); }
+  /// Returns the number of classes: the columns without those that only pad (ParameterSpec::padding).
+  std::size_t classes() const;
 
   /// Returns, by node, whether its output needs a gradient: if a parameter is at or before it, and always if `input`.
   std::vector<bool> gradient_needs(bool input) const;

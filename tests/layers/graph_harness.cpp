@@ -50,12 +50,24 @@ std::vector<float> GraphHarness::forward(const std::vector<float>& input) {
   plan_->forward({}, lengths_);
   statistics_ = to_host(device_statistics_.view());
   states_ = to_host(device_states_.view());
-  return dragonn::test::values_of(plan_->output());
+  if (!plan_->runs_in_chunks()) return dragonn::test::values_of(plan_->output());
+  std::vector<float> output;
+  plan_->compute_chunks([&](const OutputChunk& chunk) {
+    const std::vector<float> rows = dragonn::test::values_of(chunk.output);
+    output.insert(output.end(), rows.begin(), rows.end());
+  });
+  return output;
 }
 
 std::vector<ParameterId> GraphHarness::backward(const std::vector<float>& output_gradient) {
   kernels::fill(std::numeric_limits<float>::quiet_NaN(), arena_.gradients());
-  dragonn::test::set_values(plan_->output_gradient(), output_gradient);
+  if (plan_->runs_in_chunks())
+    plan_->run_chunks([&](const OutputChunk& chunk) {
+      const auto rows = std::span(output_gradient).subspan(chunk.begin * graph_->columns(), chunk.output.size());
+      dragonn::test::set_values(chunk.output, {rows.begin(), rows.end()});
+    });
+  else
+    dragonn::test::set_values(plan_->output_gradient(), output_gradient);
   std::vector<ParameterId> order;
   plan_->backward([&](ParameterId id) { order.push_back(id); });
   return order;

@@ -42,7 +42,7 @@ class GraphHarness {
   ParameterArena& arena() { return arena_; }
   GraphPlan& plan() { return *plan_; }
   std::size_t input_size() const { return plan_->input().size(); }
-  std::size_t output_size() const { return plan_->output().size(); }
+  std::size_t output_size() const { return output_rows(*graph_, plan_->batch()) * graph_->columns(); }
 
  private:
   ParameterId id_of(const std::string& parameter) const;

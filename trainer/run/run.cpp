@@ -225,9 +225,15 @@ void run_export(const RunSpec& config, const fs::path& checkpoint, const fs::pat
   layers::Network network = make_network(config);
   network.initialize(static_cast<std::uint64_t>(config.seed));
   const std::uint64_t step = load_model(find_checkpoint("--from", checkpoint.string(), {}), config, network);
-  export_weights(file, network, {.model = config.model.name, .step = step});
+  const std::optional<layers::WeightsForm>& form = config.model.entry().weights;
+  export_weights(file, network, {.model = config.model.name, .step = step}, form);
   log::info(0, "wrote {} tensors of {} after step {} to {}", network.tensors().size(), config.model.name, step,
             file.string());
+  if (!form || file.filename() != "model.safetensors") return;
+  // Of that name the other program finds the weights in a folder, where it wants the model's description beside them.
+  const fs::path description = file.parent_path() / "config.json";
+  write_file_atomically(description, form->config(config.model.settings, {network.sample_shape(), network.classes()}));
+  log::info(0, "wrote {}", description.string());
 }
 
 }  // namespace dragonn::trainer
