@@ -192,6 +192,8 @@ class StepBenchmark final : public Benchmark {
     add_device_option(command, device_);
     command.add_option("--device-math", math_, "Precision of the factors of matrix products on a GPU")
         ->check(CLI::IsMember(choice_names<kernels::DeviceMath>()));
+    command.add_option("--recompute", recompute_, "What backward computes again to save memory (train.recompute)")
+        ->check(CLI::IsMember(choice_names<layers::Recompute>()));
     command.add_option("--graphs", graphs_, "Whether a GPU repeats forward and backward as CUDA graphs")
         ->check(CLI::IsMember({"on", "off", "both"}));
     add_threads_option(command, threads_);
@@ -249,6 +251,7 @@ class StepBenchmark final : public Benchmark {
     settings.batch = batch_;
     settings.device = device_of(device_);
     settings.execution.math = choice_of<kernels::DeviceMath>("device math", math_);
+    settings.execution.recompute = choice_of<layers::Recompute>("recompute", recompute_);
     settings.weights = weights_;
     if (classes_) settings.classes = *classes_;
     if (sample_) settings.sample = parse_sample(*sample_);
@@ -262,6 +265,8 @@ class StepBenchmark final : public Benchmark {
                 {"device_math", math_},
                 {"graphs", graphs && !settings.device.is_cpu()},
                 {"threads", threads_}});
+    // Only then, so that other rows have the conditions that they had in earlier versions.
+    if (settings.execution.recompute != layers::Recompute::kNone) row["recompute"] = recompute_;
     return row;
   }
 
@@ -336,7 +341,7 @@ class StepBenchmark final : public Benchmark {
   std::optional<std::string> sample_;
   std::string dump_, weights_;
   bool profile_ = false;
-  std::string device_ = "cpu", math_ = "float32", graphs_ = "on";
+  std::string device_ = "cpu", math_ = "float32", graphs_ = "on", recompute_ = "none";
   int threads_ = 1;
   int rounds_ = 15;
   std::optional<std::int64_t> product_side_;
@@ -345,7 +350,7 @@ class StepBenchmark final : public Benchmark {
 const Registration<BenchmarkEntry> registration{
     {{"step", "Measures training steps, against the rate of large matrix products"},
      [] { return std::make_unique<StepBenchmark>(); },
-     {.conditions = {"sample", "classes", "batch", "device", "device_math", "graphs", "threads"},
+     {.conditions = {"sample", "classes", "batch", "device", "device_math", "recompute", "graphs", "threads"},
       .results = {"model", "parameters", "seconds_median", "samples_per_second", "gflops", "of_gemm", "pass", "layer",
                   "layer_kind", "milliseconds", "share", "layer_gflops", "megabytes"}},
      {"step --model resnet20 --batch 32 --threads 1", "step --model lstm_lm --set hidden=650 --sample 35 --profile",

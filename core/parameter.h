@@ -11,8 +11,15 @@
 
 namespace dragonn {
 
-/// The use of a parameter. Weight decay may spare biases and normalization.
-enum class ParameterRole { kWeight, kBias, kNormalization };
+/// The use of a parameter. Weight decay may spare biases and normalization. A hidden matrix is the weight [outputs,
+/// inputs] of a linear map from features of one layer to features of the next: layers lie before it and behind it.
+/// Muon updates those; kWeight is any other weight.
+enum class ParameterRole { kWeight, kHiddenMatrix, kBias, kNormalization };
+
+/// Returns whether the role is a weight's: neither a bias's nor normalization's.
+constexpr bool is_weight(ParameterRole role) {
+  return role == ParameterRole::kWeight || role == ParameterRole::kHiddenMatrix;
+}
 
 /// A named slice of the arena.
 struct Parameter {

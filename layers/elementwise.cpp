@@ -19,7 +19,8 @@ Layer activation(kernels::Activation activation) {
                      .backward_reads_output = !reads_input,
                      .forward_in_place = !reads_input,
                      .backward_in_place = true,
-                     .takes_bf16 = true},
+                     .takes_bf16 = true,
+                     .is_cheap = reads_input},
           .output_shape = [=](Shapes inputs) -> Shape { return first_input(kind, inputs, 1); },
           .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
             return kernels::make_activation_plan(context.device, activation, context.output.size());

@@ -19,8 +19,8 @@ Shape image_of(const Node& node, const std::vector<ParameterSpec>& parameters, c
     const Shape merged(input.output.extents().subspan(last));
     return static_cast<std::int64_t>(merged.size()) == node.output[last] ? merged : Shape();
   }
-  const bool has_weights = std::ranges::any_of(
-      node.parameters, [&](std::size_t index) { return parameters[index].role == ParameterRole::kWeight; });
+  const bool has_weights =
+      std::ranges::any_of(node.parameters, [&](std::size_t index) { return is_weight(parameters[index].role); });
   return !has_weights && node.output == input.output ? input.image : Shape();
 }
 
@@ -76,14 +76,25 @@ LayerGraph LayerGraph::with_steps(std::int64_t steps) const {
   LayerGraph graph(sample_shape_.with_batch(steps));
   for (NodeId id = 1; id < nodes_.size(); ++id) {
     const Node& node = nodes_[id];
-    graph.add(node.name, node.layer, node.inputs, node.tied_to);
+    graph.nodes_[graph.add(node.name, node.layer, node.inputs, node.tied_to)].block = node.block;
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (graph.parameters_[i].shape != parameters_[i].shape)
       throw ShapeError(fmt::format("a network of {} takes no samples of {} steps: parameter {} depends on them",
                                    sample_shape_.to_string(), steps, parameters_[i].name));
-  graph.set_loss(loss_);
+  graph.set_loss(loss_, chunk_rows_);
   return graph;
+}
+
+std::size_t LayerGraph::classes() const {
+  std::int64_t classes = nodes_.back().output.extents().back();
+  for (std::size_t parameter : nodes_.back().parameters) classes -= parameters_[parameter].padding;
+  return static_cast<std::size_t>(classes);
+}
+
+void LayerGraph::make_block(NodeId first) {
+  ++blocks_;
+  for (NodeId id = first; id < nodes_.size(); ++id) nodes_[id].block = blocks_;
 }
 
 std::size_t LayerGraph::parameter(const std::string& layer, ParameterSpec spec, std::optional<NodeId> tied_to) {
@@ -98,6 +109,12 @@ std::size_t LayerGraph::parameter(const std::string& layer, ParameterSpec spec, 
   return parameters_.size() - 1;
 }
 
+std::size_t LayerGraph::classes() const {
+  std::int64_t classes = nodes_.back().output.extents().back();
+  for (std::size_t parameter : nodes_.back().parameters) classes -= parameters_[parameter].padding;
+  return static_cast<std::size_t>(classes);
+}
+
 std::vector<bool> LayerGraph::gradient_needs(bool input) const {
   std::vector<bool> needs(nodes_.size());
   needs[0] = input;
@@ -105,6 +122,23 @@ std::vector<bool> LayerGraph::gradient_needs(bool input) const {
     needs[id] = !nodes_[id].parameters.empty() ||
                 std::ranges::any_of(nodes_[id].inputs, [&](NodeId source) { return needs[source]; });
   return needs;
+}
+
+std::vector<ParameterRole> LayerGraph::roles() const {
+  std::vector<ParameterRole> roles;
+  for (const ParameterSpec& spec : parameters_) roles.push_back(spec.role);
+  const std::vector<bool> is_trained = gradient_needs(false);
+  std::vector<bool> has_successor(nodes_.size());  // some layer with parameters lies behind the node
+  for (NodeId id = nodes_.size(); id-- > 1;) {
+    const Node& node = nodes_[id];
+    const bool has_predecessor = std::ranges::any_of(node.inputs, [&](NodeId source) { return is_trained[source]; });
+    for (const std::size_t index : node.parameters)
+      if (roles[index] == ParameterRole::kHiddenMatrix && !(has_predecessor && has_successor[id]))
+        roles[index] = ParameterRole::kWeight;
+    for (const NodeId source : node.inputs)
+      if (has_successor[id] || !node.parameters.empty()) has_successor[source] = true;
+  }
+  return roles;
 }
 
 double LayerGraph::training_flops() const {

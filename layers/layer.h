@@ -2,6 +2,7 @@
 /// Layer: the description of one operation of a network. LayerPlan: the operation for one batch size, ready to run.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,11 +28,19 @@ namespace dragonn::layers {
 /// statistics and no dropout.
 enum class Mode { kTrain, kEvaluate };
 
+/// What a training step does not keep from forward to backward, but computes again right before backward reads it: the
+/// same bits. kElementwise: outputs of layers with LayerTraits::is_cheap. kBlock: all outputs within the graph's blocks
+/// (LayerGraph::make_block), but for those that layers outside read.
+enum class Recompute { kNone, kElementwise, kBlock };
+constexpr auto choices(Recompute) {
+  return std::array{"none", "elementwise", "block"};
+}
+
 /// A parameter as its layer declares it; the graph prefixes the layer's name.
 struct ParameterSpec {
   std::string name;  ///< "weight", "bias"
   Shape shape;
-  ParameterRole role = ParameterRole::kWeight;
+  ParameterRole role = ParameterRole::kWeight;  ///< kHiddenMatrix for any linear map; LayerGraph::roles() narrows it
   Initializer initializer = Initializer::constant(0);
   bool spans_features =
       false;  ///< its last axis has an element for each feature (last axis) of the layer's first input
@@ -106,6 +115,13 @@ struct LayerTraits {
   bool takes_bf16 = false;
   /// The input is float32 whatever the type of the activations: whole numbers of more than 8 bits.
   bool takes_tokens = false;
+  /// A row of the output (all axes but the last) depends on that row of the only input alone, and plans take any number
+  /// of rows, [rows, features].
+  bool works_by_rows = false;
+  /// Backward can add to the gradients of the parameters (BackwardPass::adds_parameter_gradients).
+  bool adds_parameter_gradients = false;
+  /// Forward takes little time beside the products of other layers, and its input is kept for backward anyway.
+  bool is_cheap = false;
 };
 
 /// The arguments of a plan. Shapes include the batch.
@@ -123,6 +139,7 @@ struct PlanContext {
 struct Execution {
   kernels::DeviceMath math = kernels::DeviceMath::kFloat32;  ///< of products, and of activations in memory
   bool records = true;  ///< a GPU records passes, and replays them (kernels/repeated_work.h)
+  Recompute recompute = Recompute::kNone;
 };
 
 using Shapes = std::span<const Shape>;

@@ -13,7 +13,10 @@ namespace dragonn::layers {
 Layer embedding(const EmbeddingSettings& settings) {
   const std::string kind = fmt::format("embedding of {}", settings.tokens);
   return {.kind = kind,
-          .traits = {.backward_reads_inputs = true, .takes_bf16 = true, .takes_tokens = true},
+          .traits = {.backward_reads_inputs = true,
+                     .takes_bf16 = true,
+                     .takes_tokens = true,
+                     .adds_parameter_gradients = true},
           .output_shape = [=](Shapes inputs) -> Shape {
             const Shape& input = single_input(kind, inputs, 2);
             return {input[0], input[1], settings.width};
@@ -34,7 +37,7 @@ Layer embedding(const EmbeddingSettings& settings) {
                 },
                 [=](const BackwardPass& pass) {
                   kernels::embed_backward(pass.inputs[0].floats(), pass.output_gradients[0], width,
-                                          pass.parameter_gradients[0]);
+                                          pass.parameter_gradients[0], pass.adds_parameter_gradients);
                 });
           }};
 }

@@ -45,7 +45,10 @@ std::vector<ParameterSpec> weighted_parameters(const auto& settings, const Shape
 Layer linear(const LinearSettings& settings) {
   const auto features_of = [](const Shape& input) { return input[input.rank() - 1]; };
   return {.kind = "linear",
-          .traits = {.backward_reads_inputs = true, .takes_bf16 = true},
+          .traits = {.backward_reads_inputs = true,
+                     .takes_bf16 = true,
+                     .works_by_rows = true,
+                     .adds_parameter_gradients = true},
           .output_shape = [=](Shapes inputs) -> Shape {
             const Shape& input = first_input("linear", inputs, 1);
             if (input.rank() == 3) return {input[0], input[1], settings.outputs};
@@ -54,6 +57,7 @@ Layer linear(const LinearSettings& settings) {
           .parameters = [=](Shapes inputs) -> std::vector<ParameterSpec> {
             const std::int64_t features = features_of(inputs[0]);
             auto specs = weighted_parameters(settings, {settings.outputs, features}, features, settings.outputs);
+            specs[0].role = ParameterRole::kHiddenMatrix;
             specs[0].spans_features = true;
             specs[0].padding = settings.padding;
             return specs;

@@ -29,7 +29,7 @@ struct Slice {
 };
 
 /// An optimizer with a state of n floats per buffer for the whole arena. Every step calls begin_step, then update once
-/// per slice; the slices cover every parameter once.
+/// per slice; the slices cover every parameter once, in the order of the arena. A slice may end within a parameter.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -56,7 +56,7 @@ class Optimizer {
 
 struct OptimizerEntry : RegistryEntry {
   static constexpr const char* kKind = "optimizer";
-  std::size_t floats_per_parameter = 0;  ///< floats of state
+  std::size_t floats_per_parameter = 0;  ///< floats of state, at most
   bool has_momentum = false;             ///< settings `momentum` and `nesterov` exist: usable with momentum correction
   bool allows_folded = false;            ///< the lr-folded accumulator is defined for it (plain SGD)
   std::function<std::unique_ptr<Optimizer>(const Settings&, ParameterArena&)> make;

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "core/error.h"
 
 namespace dragonn::optim {
@@ -19,8 +21,10 @@ namespace {
 struct Place {
   double epoch = 0;     ///< from the start of the run
   double after = 0;     ///< epochs from the end of the warm-up, at least 0
-  double progress = 0;  ///< from 0 (end of the warm-up) to 1 (end of the run)
+  double progress = 0;  ///< from 0 (end of the warm-up) to 1 (end of the run, or decay_steps)
 };
+
+constexpr const char* kDecaySteps = "decay_steps";  // setting of decays that run over a length
 
 /// Returns the factor of one step, without the warm-up's.
 using Decay = std::function<double(const Place&)>;
@@ -34,6 +38,14 @@ class WarmedUp : public Schedule {
         start_factor_(settings.number("warmup_start_factor")),
         decay_(std::move(decay)) {
     DRAGONN_CHECK(context.steps_per_epoch > 0, "a schedule over epochs of 0 steps");
+    const std::int64_t warmup = settings.integer("warmup_steps");
+    if (warmup > 0 && warmup_steps_ > 0)
+      throw ConfigError(fmt::format(
+          "schedule.warmup_steps = {} and schedule.warmup_epochs = {}: expected one of them, and 0 for the other",
+          warmup, settings.number("warmup_epochs")));
+    if (warmup > 0) warmup_steps_ = static_cast<double>(warmup);
+    if (settings.contains(kDecaySteps) && settings.integer(kDecaySteps) > 0)
+      context_.total_steps = static_cast<std::uint64_t>(settings.integer(kDecaySteps));
   }
 
   double learning_rate(std::uint64_t step) const override {
@@ -101,6 +113,7 @@ class Plateau final : public WarmedUp {
 
 SettingSpecs with_warmup(SettingSpecs settings) {
   settings.push_back({"warmup_epochs", 0.0, "length of the linear warm-up in epochs; 0: none", 0.0});
+  settings.push_back({"warmup_steps", std::int64_t{0}, "length of the linear warm-up in steps; 0: warmup_epochs", 0.0});
   settings.push_back(
       {"warmup_start_factor", 0.1, "first rate of the warm-up, as a fraction of the full rate", 0.0, 1.0});
   return settings;
@@ -114,8 +127,10 @@ ScheduleEntry entry(const std::string& name, const std::string& summary, const s
           }};
 }
 
-SettingSpec final_factor() {
-  return {"final_factor", 0.0, "final rate of the run, as a fraction of the full rate", 0.0, 1.0};
+SettingSpecs decay_to_the_end() {
+  return {{"final_factor", 0.0, "final rate of the run, as a fraction of the full rate", 0.0, 1.0},
+          {kDecaySteps, std::int64_t{0},
+           "step from which on the rate is the final one, the warm-up included; 0: the end of train.epochs", 0.0}};
 }
 
 const Registration<ScheduleEntry> constant_entry{
@@ -149,14 +164,14 @@ const Registration<ScheduleEntry> plateau_entry{
      }}};
 const Registration<ScheduleEntry> cosine_entry{
     entry("cosine", "the rate falls as half a cosine after the warm-up", "arXiv:1608.03983, equation 5",
-          {final_factor()}, [](const Settings& settings) -> Decay {
+          decay_to_the_end(), [](const Settings& settings) -> Decay {
             return [last = settings.number("final_factor")](const Place& place) {
               return last + (1.0 - last) * 0.5 * (1.0 + std::cos(std::numbers::pi * place.progress));
             };
           })};
 const Registration<ScheduleEntry> linear_entry{entry(
     "linear", "the rate falls linearly after the warm-up", "Devlin et al., arXiv:1810.04805, appendix A.2",
-    {final_factor()}, [](const Settings& settings) -> Decay {
+    decay_to_the_end(), [](const Settings& settings) -> Decay {
       return
           [last = settings.number("final_factor")](const Place& place) { return 1.0 - (1.0 - last) * place.progress; };
     })};

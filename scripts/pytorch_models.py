@@ -461,7 +461,7 @@ class Bert(Named):
 
 class Gpt2(Named):
     """Tokens and labels are [batch, steps]. The tables have a multiple of 64 rows, of which those behind the classes only pad:
-    logits have such columns, and the loss leaves them out."""
+    logits have no such columns."""
 
     def __init__(self, _, settings, _sample, classes):
         super().__init__(settings)
@@ -474,10 +474,10 @@ class Gpt2(Named):
             self.output.weight = self.embedding.weight
 
     def loss(self, tokens, labels):
-        """The mean over the steps whose label is not -1, and the logits [batch, steps, rows]."""
+        """The mean over the steps whose label is not -1, and the logits [batch, steps, classes]."""
         x = self.embedding(tokens) + self.position.weight[: tokens.shape[1]]
-        logits = self.output(self.norm(run(self.blocks, self.drop(x))))
-        return F.cross_entropy(logits[..., : self.classes].flatten(0, 1), labels.flatten(), ignore_index=-1), logits
+        logits = self.output(self.norm(run(self.blocks, self.drop(x))))[..., : self.classes]
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-1), logits
 
 
 class Patches(Images):

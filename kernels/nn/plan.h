@@ -62,6 +62,7 @@ struct BackwardPass {
   View<const float> saved = {};
   View<float> scratch = {};
   View<const std::uint64_t> stream = {};
+  bool adds_parameter_gradients = false;  ///< adds to the parameters' gradients; only for plans that say they can
 };
 
 /// The bias of an operation with weights, whose parameters are the weights and perhaps a bias, or its gradient.

@@ -48,6 +48,23 @@ Layer counting_layer(Counts& counts) {
 }  // namespace
 
 TEST_SUITE("layers") {
+  TEST_CASE("hidden matrices are the weights of linear maps between layers with parameters") {
+    LayerGraph graph(Shape{6});
+    NodeId node = graph.add("first", linear({.outputs = 4}), {LayerGraph::input()});
+    const NodeId tied = node =
+        graph.add("tied", linear({.outputs = 4}), {graph.add("relu", activation(kernels::Activation::kRelu), {node})});
+    node = graph.add("norm", layer_norm(), {node});
+    node = graph.add("hidden", linear({.outputs = 5}), {node});
+    node = graph.add("back", linear({.outputs = 4}), {node});
+    node = graph.add("output", linear({.outputs = 4}), {node}, tied);
+    graph.add("end", activation(kernels::Activation::kRelu), {node});
+    std::vector<std::string> hidden;
+    const std::vector<ParameterRole> roles = graph.roles();
+    for (std::size_t i = 0; i < roles.size(); ++i)
+      if (roles[i] == ParameterRole::kHiddenMatrix) hidden.push_back(graph.parameters()[i].name);
+    CHECK(hidden == std::vector<std::string>{"hidden.weight", "back.weight"});
+  }
+
   DRAGONN_DEVICE_TEST("a GPU is asked for the passes of a plan twice, or again where they have lengths or listeners") {
     Counts counts;
     auto graph = std::make_unique<LayerGraph>(Shape{3});

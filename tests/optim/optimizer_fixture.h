@@ -34,10 +34,10 @@ inline std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const 
   return entry.make(settings_of(entry.settings, overrides), arena);
 }
 
-/// One matrix [1, values] with these values and no vectors.
+/// One hidden matrix [1, values] with these values and no vectors.
 inline ParameterArena arena_of(std::span<const float> values, const Device& device = {}) {
   ParameterArena arena(device);
-  arena.declare("weight", {1, static_cast<std::int64_t>(values.size())}, ParameterRole::kWeight);
+  arena.declare("weight", {1, static_cast<std::int64_t>(values.size())}, ParameterRole::kHiddenMatrix);
   arena.allocate();
   kernels::transfer(View<const float>(values), arena.values());
   return arena;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "optim/schedule.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,34 @@ TEST_SUITE("optim") {
         make_schedule("linear", {{"warmup_epochs", 2.0}, {"warmup_start_factor", 0.0}}, {4.0, 10, 100});
     CHECK(schedule->learning_rate(60) == 2.0);
     CHECK(schedule->learning_rate(100) == 0.0);
+  }
+
+  TEST_CASE("cosine with a warm-up and a length in steps is nanoGPT's get_lr") {
+    constexpr double kBase = 6e-4, kLeast = 6e-5;
+    constexpr std::int64_t kWarmup = 20, kDecay = 60;
+    const auto schedule = make_schedule("cosine",
+                                        {{"warmup_steps", kWarmup},
+                                         {"warmup_start_factor", 1.0 / (kWarmup + 1)},
+                                         {"decay_steps", kDecay},
+                                         {"final_factor", kLeast / kBase}},
+                                        {kBase, 7, 1000});
+    for (std::uint64_t step = 0; step < 100; ++step) {
+      const auto it = static_cast<double>(step);
+      double expected = kLeast;
+      if (it < kWarmup) {
+        expected = kBase * (it + 1) / (kWarmup + 1);
+      } else if (it <= kDecay) {
+        const double ratio = (it - kWarmup) / (kDecay - kWarmup);
+        expected = kLeast + 0.5 * (1 + std::cos(std::acos(-1.0) * ratio)) * (kBase - kLeast);
+      }
+      CAPTURE(step);
+      CHECK(schedule->learning_rate(step) == doctest::Approx(expected).epsilon(1e-12));
+    }
+  }
+
+  TEST_CASE("a warm-up has a length in steps or in epochs, not both") {
+    CHECK_THROWS_AS(make_schedule("constant", {{"warmup_steps", std::int64_t{5}}, {"warmup_epochs", 1.0}}, {}),
+                    ConfigError);
   }
 
   TEST_CASE("a warm-up longer than the run only warms up") {

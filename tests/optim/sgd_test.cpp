@@ -185,6 +185,51 @@ TEST_SUITE("optim") {
     }
   }
 
+  TEST_CASE("the first rule whose pattern matches a name gives its weight decay, in every optimizer") {
+    for (const std::string& name : Registry<OptimizerEntry>::instance().names()) {
+      CAPTURE(name);
+      ParameterArena arena;
+      arena.declare("embedding.weight", {2, 2}, ParameterRole::kWeight);
+      arena.declare("block.0.norm.weight", {2}, ParameterRole::kNormalization);
+      arena.declare("block.0.weight", {2, 2}, ParameterRole::kHiddenMatrix);
+      arena.declare("block.0.bias", {2}, ParameterRole::kBias);
+      arena.allocate();
+      std::ranges::fill(arena.values().host(), 4.0f);
+      const auto optimizer =
+          make_optimizer(name,
+                         {{"weight_decay", 0.25},
+                          {"weight_decay_norm_bias", false},
+                          {"weight_decay_rules", std::string("*.norm.*=0.5,embedding.* = 0.125 , *.weight=0")}},
+                         arena);
+      step(*optimizer, arena, std::vector<float>(arena.size(), 0.0f), 1.0, 0);
+      if (name == "adam") continue;  // its normalized step hides the coefficient
+      CHECK(copy(arena.value(0)) == std::vector<float>(4, 3.5f));
+      CHECK(copy(arena.value(1)) == std::vector<float>(2, 2.0f));
+      CHECK(copy(arena.value(2)) == std::vector<float>(4, 4.0f));
+      CHECK(copy(arena.value(3)) == std::vector<float>(2, 4.0f));
+    }
+  }
+
+  TEST_CASE("rules of weight decay that match nothing or cannot be read name what is valid") {
+    ParameterArena arena;
+    arena.declare("fc.weight", {2, 2}, ParameterRole::kHiddenMatrix);
+    arena.declare("fc.bias", {2}, ParameterRole::kBias);
+    arena.allocate();
+    const auto make = [&](const std::string& rules) {
+      return make_optimizer("sgd", {{"weight_decay_rules", rules}}, arena);
+    };
+    CHECK_THROWS_WITH_AS(make("*.bias=0, norm.*=0"),
+                         "optimizer.weight_decay_rules = \"*.bias=0, norm.*=0\": 'norm.*' matches no parameter of the "
+                         "model: expected a pattern of names such as fc.weight, fc.bias",
+                         ConfigError);
+    for (const char* part : {"*.bias", "*.bias=", "=0", "*.bias=-1", "*.bias=0x", "*.bias=nan", "*.bias=inf", ""}) {
+      CAPTURE(part);
+      CHECK_THROWS_WITH_AS(make(std::string("fc.*=1, ") + part + ", *=0"),
+                           doctest::Contains((std::string("'") + part + "' is no rule: expected PATTERN=").c_str()),
+                           ConfigError);
+    }
+  }
+
   DRAGONN_DEVICE_TEST("50 momentum steps stay close to a float64 run") {
     constexpr std::size_t kSize = 1000, kSteps = 50;
     constexpr double kRate = 0.05, kMomentum = 0.9, kDecay = 1e-2;

@@ -77,15 +77,18 @@ TEST_CASE("resume is invisible after any step, for every pair of parts") {
   }
 }
 
-TEST_CASE("resume is invisible for every optimizer") {
+TEST_CASE("resume is invisible for every optimizer, on dense and on sparse gradients") {
   for (const std::string& optimizer : Registry<optim::OptimizerEntry>::instance().names()) {
-    CAPTURE(optimizer);
-    const RunSpec config =
-        quick_config({"optimizer.name=" + optimizer, "checkpoint.every_steps=1", "checkpoint.keep=100"});
-    const TemporaryFolder whole, rest;
-    const QuickResult uninterrupted = quick_run(config, 2, whole.path());
-    const auto checkpoint = whole.path() / "checkpoints" / CheckpointStore::folder_name(3);
-    CHECK(quick_run(config, 2, rest.path(), checkpoint.string()).parameters == uninterrupted.parameters);
+    for (const std::string method : {"dense", "topk"}) {
+      CAPTURE(optimizer);
+      CAPTURE(method);
+      const RunSpec config = quick_config({"optimizer.name=" + optimizer, "compression.method=" + method,
+                                           "checkpoint.every_steps=1", "checkpoint.keep=100"});
+      const TemporaryFolder whole, rest;
+      const QuickResult uninterrupted = quick_run(config, 2, whole.path());
+      const auto checkpoint = whole.path() / "checkpoints" / CheckpointStore::folder_name(3);
+      CHECK(quick_run(config, 2, rest.path(), checkpoint.string()).parameters == uninterrupted.parameters);
+    }
   }
 }
 

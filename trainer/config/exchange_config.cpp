@@ -159,8 +159,10 @@ exchange::ExchangeRules exchange_rules(const Config& config) {
   rules.dense = {"dense", Settings(Registry<comm::SparseCollectiveEntry>::instance().at("dense").settings)};
   rules.dense.settings.set("algorithm", name_of(config.comm.dense_algorithm));
   const Settings& optimizer = config.optimizer.settings;
-  if (optimizer.contains("momentum")) rules.momentum = static_cast<float>(optimizer.number("momentum"));
-  if (optimizer.contains("nesterov")) rules.nesterov = optimizer.flag("nesterov");
+  if (config.optimizer.entry().has_momentum) {
+    rules.momentum = static_cast<float>(optimizer.number("momentum"));
+    rules.nesterov = optimizer.flag("nesterov");
+  }
   rules.folded = compression.acc_form == AccForm::kFolded;
   rules.seed = static_cast<std::uint64_t>(config.seed);
   return rules;

@@ -37,7 +37,7 @@ struct Formula<Activation::kGelu> {
   __device__ float operator()(float x) const { return x * below(x); }
   __device__ float operator()(float x, float g) const { return g * (below(x) + x * kNormalPeak * expf(-0.5f * x * x)); }
 };
-/// x * below(x), below(x) = (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + kCubic x^3).
+/// The approximation x * below(x), below(x) = (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + kCubic x^3).
 /// Source: Hendrycks and Gimpel, arXiv:1606.08415, section 2.
 template <>
 struct Formula<Activation::kGeluTanh> {

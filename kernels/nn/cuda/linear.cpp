@@ -179,7 +179,7 @@ class CudaLinear final : public Plan {
       return product == nullptr ? 0 : floats_for_bytes(product->workspace_bytes());
     };
     if (!spec_.training) return {0, copy_floats() + workspace(biased_), 0};
-    const std::size_t sums = spec_.bias ? aligned_floats(bias_cut_.partials()) : 0;
+    const std::size_t sums = spec_.bias ? aligned_floats(bias_cut_.partials()) + bias_cut_.columns : 0;
     return {copy_floats(), workspace(biased_), std::max(sums, workspace(gradients_))};
   }
 
@@ -231,7 +231,9 @@ class CudaLinear final : public Plan {
   void differentiate_parameters(Context& here, const BackwardPass& pass) const {
     const TypedView<const float> gradient = pass.output_gradients[0];
     float* const weights_gradient = pass.parameter_gradients[0].data();
-    if (gradients_ != nullptr && is_aligned(weights_gradient) && is_aligned(bias_of(pass.parameter_gradients).data()))
+    const bool adds = pass.adds_parameter_gradients;
+    if (!adds && gradients_ != nullptr && is_aligned(weights_gradient) &&
+        is_aligned(bias_of(pass.parameter_gradients).data()))
       return gradients_->run(pass.inputs[0].raw(), gradient.raw(), bias_of(pass.parameter_gradients).data(),
                              weights_gradient, pass.scratch.data());
     multiply(here, spec_.math,
@@ -242,9 +244,13 @@ class CudaLinear final : public Plan {
               .b = {pass.inputs[0].raw(), spec_.inputs},
               .type = spec_.type,
               .result = weights_gradient,
-              .stride = spec_.inputs});
-    if (!bias_of(pass.parameter_gradients).empty())
-      sum_columns(here, bias_cut_, gradient, pass.scratch.data(), bias_of(pass.parameter_gradients).data());
+              .stride = spec_.inputs,
+              .keep = adds ? 1.0f : 0.0f});
+    const View<float> bias_gradient = bias_of(pass.parameter_gradients);
+    if (bias_gradient.empty()) return;
+    const View<float> sums = pass.scratch.subview(aligned_floats(bias_cut_.partials()), bias_cut_.columns);
+    sum_columns(here, bias_cut_, gradient, pass.scratch.data(), adds ? sums.data() : bias_gradient.data());
+    if (adds) add(bias_gradient, sums, bias_gradient);
   }
 
   /// Returns whether products read a copy of the weights in bf16.
