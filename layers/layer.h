@@ -100,6 +100,8 @@ struct LayerTraits {
   bool takes_bf16 = false;
   /// The input is float32 whatever the type of the activations: whole numbers of more than 8 bits.
   bool takes_tokens = false;
+  /// In evaluation each time step of the output depends on that step of the inputs alone, not on its number either.
+  bool is_stepwise = false;
 };
 
 /// The arguments of a plan. Shapes include the batch.
@@ -113,6 +115,11 @@ struct PlanContext {
 };
 
 using Shapes = std::span<const Shape>;
+
+/// The operation of a layer on the next time steps of one sequence, which keeps what later steps need. The views of the
+/// pass have the next steps alone. @param before the number of steps before them: what was kept of later ones is
+/// forgotten.
+using NextSteps = std::function<void(const ForwardPass& pass, std::size_t before)>;
 
 /// The description of a layer. Shapes given to its functions include the batch as the first axis.
 struct Layer {
@@ -135,6 +142,9 @@ struct Layer {
   std::function<double(Shapes inputs)> forward_flops = [](Shapes) { return 0.0; };
   /// Makes a plan. Views have none.
   std::function<std::unique_ptr<LayerPlan>(const PlanContext& context)> plan = {};
+  /// Makes the operation for evaluating a sequence piece by piece, on the CPU. `inputs` are those of the longest one,
+  /// with batch 1. Empty if the layer is stepwise, or needs later steps.
+  std::function<NextSteps(Shapes inputs)> next_steps = {};
 };
 
 inline std::size_t extent(const Shape& shape, std::size_t axis) {

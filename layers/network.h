@@ -75,6 +75,8 @@ class Network {
   Network(Network&&) noexcept;
   Network& operator=(Network&&) noexcept;
 
+  /// The layers, for those who run them in another way. They stay where they are as long as the network.
+  const LayerGraph& graph() const;
   const Shape& sample_shape() const;
   int classes() const;
   TargetKind target_kind() const;

@@ -44,7 +44,7 @@ std::vector<ParameterSpec> weighted_parameters(const auto& settings, const Shape
 Layer linear(const LinearSettings& settings) {
   const auto features_of = [](const Shape& input) { return input[input.rank() - 1]; };
   return {.kind = "linear",
-          .traits = {.backward_reads_inputs = true, .takes_bf16 = true},
+          .traits = {.backward_reads_inputs = true, .takes_bf16 = true, .is_stepwise = true},
           .output_shape = [=](Shapes inputs) -> Shape {
             const Shape& input = first_input("linear", inputs, 1);
             if (input.rank() == 3) return {input[0], input[1], settings.outputs};

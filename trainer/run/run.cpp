@@ -224,11 +224,18 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
   std::fflush(stdout);
 }
 
-void run_export(const RunSpec& config, const fs::path& checkpoint, const fs::path& file) {
-  require(!fs::is_directory(file), "--export {}: it is a folder", file.string());
+layers::Network load_network(const RunSpec& config, const char* option, const fs::path& checkpoint,
+                             std::uint64_t& step) {
   layers::Network network = make_network(config);
   network.initialize(static_cast<std::uint64_t>(config.seed));
-  const std::uint64_t step = load_model(find_checkpoint("--from", checkpoint.string(), {}), config, network);
+  step = load_model(find_checkpoint(option, checkpoint.string(), {}), config, network);
+  return network;
+}
+
+void run_export(const RunSpec& config, const fs::path& checkpoint, const fs::path& file) {
+  require(!fs::is_directory(file), "--export {}: it is a folder", file.string());
+  std::uint64_t step = 0;
+  layers::Network network = load_network(config, "--from", checkpoint, step);
   export_weights(file, network, {.model = config.model.name, .step = step});
   log::info(0, "wrote {} tensors of {} after step {} to {}", network.tensors().size(), config.model.name, step,
             file.string());
