@@ -104,7 +104,7 @@ TrainingStep::TrainingStep(const StepSettings& settings)
   std::iota(offsets_.host().begin(), offsets_.host().end(), 0);
   network_.initialize(settings.seed);
   if (!settings.weights.empty()) {
-    for (const std::string& warning : trainer::import_weights(settings.weights, network_))
+    for (const std::string& warning : trainer::import_weights(settings.weights, network_, entry_of(settings).weights))
       log::warning(0, "{}", warning);
   }
 }

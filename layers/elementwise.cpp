@@ -10,7 +10,8 @@
 namespace dragonn::layers {
 
 Layer activation(kernels::Activation activation) {
-  constexpr const char* kNames[] = {"ReLU", "clipped ReLU", "tanh", "sigmoid", "GELU"};  // in the order of the enum
+  constexpr const char* kNames[] = {"ReLU",    "clipped ReLU", "tanh",
+                                    "sigmoid", "GELU",         "tanh GELU"};  // in the order of the enum
   const char* const kind = kNames[static_cast<std::size_t>(activation)];
   const bool reads_input = kernels::activation_backward_reads_input(activation);
   return {.kind = kind,

@@ -34,6 +34,11 @@ struct ParameterSpec {
   Initializer initializer = Initializer::constant(0);
   bool spans_features =
       false;  ///< its last axis has an element for each feature (last axis) of the layer's first input
+  /// The last rows that only round their number up. They start at zero, and files of weights leave them out.
+  std::int64_t padding = 0;
+
+  /// Returns the shape without the padding.
+  Shape used_shape() const { return shape.with_batch(shape[0] - padding); }
 };
 
 /// State that forward updates and backward does not differentiate: batch norm's running moments.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <variant>
 
 #include "kernels/nn/activation.h"
 #include "kernels/nn/recurrent.h"
@@ -11,13 +12,16 @@
 
 namespace dragonn::layers {
 
-/// The distribution of a linear or convolution layer's first weights.
+/// The rule for the distribution of a linear or convolution layer's first weights.
 enum class WeightInit {
   kHeFanIn,        ///< normal, variance 2 / fan in
   kHeFanOut,       ///< normal, variance 2 / fan out
   kXavierUniform,  ///< uniform, variance 2 / (fan in + fan out)
   kFanInUniform,   ///< uniform in +-1 / sqrt(fan in)
 };
+
+/// The distribution of first weights: by a rule from the layer's size, or given.
+using WeightDistribution = std::variant<WeightInit, Initializer>;
 
 /// The distribution of a bias's first values.
 enum class BiasInit {
@@ -28,19 +32,19 @@ enum class BiasInit {
 struct LinearSettings {
   std::int64_t outputs = 1;
   bool bias = true;
-  WeightInit weight_init = WeightInit::kFanInUniform;
+  WeightDistribution weight_init = WeightInit::kFanInUniform;
   BiasInit bias_init = BiasInit::kZero;
-  double initial_bound = 0;  ///< if positive: first weights are uniform in +-bound instead
+  std::int64_t padding = 0;  ///< the last outputs, whose rows are ParameterSpec::padding
 };
 /// Linear layer: [batch, (steps,) inputs] to [batch, (steps,) outputs]. Parameters weight [outputs, inputs], bias
 /// [outputs].
 Layer linear(const LinearSettings& settings);
 
 struct EmbeddingSettings {
-  std::int64_t tokens = 1;  ///< valid tokens are 0 to tokens - 1
+  std::int64_t tokens = 1;  ///< valid tokens are 0 to tokens - padding - 1
   std::int64_t width = 1;
-  double initial_deviation = 1;  ///< first weights are normal
-  double initial_bound = 0;      ///< if positive: first weights are uniform in +-bound instead
+  Initializer weight_init = Initializer::normal(1);
+  std::int64_t padding = 0;  ///< the last rows that are ParameterSpec::padding
 };
 /// Embedding: [batch, steps] tokens to [batch, steps, width]. Parameter weight [tokens, width]. A later linear layer
 /// that is tied to it shares the weight if it has `width` inputs and `tokens` outputs.
@@ -70,7 +74,7 @@ struct ConvolutionSettings {
   kernels::Window vertical, horizontal;
   std::int64_t groups = 1;
   bool bias = false;
-  WeightInit weight_init = WeightInit::kHeFanOut;
+  WeightDistribution weight_init = WeightInit::kHeFanOut;
   BiasInit bias_init = BiasInit::kZero;
 };
 /// Returns the settings for a square window.
@@ -97,8 +101,8 @@ Layer layer_norm();
 Layer attention(std::int64_t heads, bool causal);
 
 /// Position embedding: adds a learned vector to each step of [batch, steps, width]. Parameter weight [max_steps,
-/// width].
-Layer position_embedding(std::int64_t max_steps);
+/// width]. It starts as BERT's and ViT's if nothing else is said.
+Layer position_embedding(std::int64_t max_steps, const Initializer& weight_init = Initializer::normal(0.02));
 
 /// Transposition: [batch, a, b] to [batch, b, a].
 Layer swap_axes();

@@ -142,8 +142,10 @@ const Shape& Network::sample_shape() const {
 }
 
 int Network::classes() const {
-  const Shape& output = impl_->graph().nodes().back().output;
-  return static_cast<int>(output[output.rank() - 1]);
+  const Node& last = impl_->graph().nodes().back();
+  std::int64_t classes = last.output[last.output.rank() - 1];
+  for (std::size_t parameter : last.parameters) classes -= impl_->graph().parameters()[parameter].padding;
+  return static_cast<int>(classes);
 }
 
 TargetKind Network::target_kind() const {
@@ -164,8 +166,11 @@ std::vector<LayerSummary> Network::summary() const {
                        .backward_flops = backward_flops[id]};
     for (const Shape& input : node.input_shapes) layer.inputs += input.size();
     for (std::size_t parameter : node.parameters) {
-      if (!counted[parameter]) layer.parameters += graph.parameters()[parameter].shape.size();
+      if (counted[parameter]) continue;
       counted[parameter] = true;
+      const ParameterSpec& spec = graph.parameters()[parameter];
+      layer.parameters += spec.shape.size();
+      layer.padding += spec.shape.size() - spec.used_shape().size();
     }
     layers.push_back(std::move(layer));
   }
@@ -198,7 +203,11 @@ void Network::initialize(std::uint64_t seed) {
     const View<float> value = impl.arena.value(id);
     const bool in_place = value.device().is_cpu();
     if (!in_place) drawn.resize(value.size());
-    impl.graph().parameters()[id].initializer.fill(in_place ? value.host() : std::span(drawn), stream);
+    const ParameterSpec& spec = impl.graph().parameters()[id];
+    const std::span<float> first = in_place ? value.host() : std::span(drawn);
+    const std::size_t used = spec.used_shape().size();
+    spec.initializer.fill(first.first(used), stream);
+    std::ranges::fill(first.subspan(used), 0.0f);
     if (!in_place) kernels::copy(View<const float>(drawn), value);
   }
   std::vector<float> statistics;
@@ -222,8 +231,10 @@ View<float> Network::statistics() {
 std::vector<ModelTensor> Network::tensors() {
   const LayerGraph& graph = impl_->graph();
   std::vector<ModelTensor> tensors;
-  for (ParameterId id = 0; id < arena().parameters().size(); ++id)
-    tensors.push_back({arena()[id].name, arena()[id].shape, arena().value(id)});
+  for (ParameterId id = 0; id < arena().parameters().size(); ++id) {
+    const Shape shape = graph.parameters()[id].used_shape();
+    tensors.push_back({arena()[id].name, shape, arena().value(id).subview(0, shape.size())});
+  }
   std::size_t offset = 0;
   for (const StatisticsSpec& spec : graph.statistics()) {
     const Shape shape{static_cast<std::int64_t>(spec.size)};

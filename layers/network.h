@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct LayerSummary {
   std::string kind;  ///< "convolution 3x3/2"
   Shape output;      ///< with batch 1
   std::size_t parameters = 0;
+  std::size_t padding = 0;    ///< those of the parameters that are ParameterSpec::padding
   double forward_flops = 0;   ///< of matrix products per sample, a multiply-add is 2
   double backward_flops = 0;  ///< likewise
   std::size_t inputs = 0;     ///< the elements that it reads per sample
@@ -41,7 +43,8 @@ struct LayerSummary {
 /// A tensor of a model as other programs name it: a parameter, or running moments of a batch norm.
 struct ModelTensor {
   std::string name;  ///< "conv1.weight", "conv1.bn.running_mean"
-  Shape shape;       ///< convolution weights [height, width, inputs, outputs], linear weights [outputs, inputs]
+  Shape shape;       ///< convolution weights [height, width, inputs, outputs], linear weights [outputs, inputs];
+                     ///< without padding
   View<float> values;
   /// The extents, channels last, of the images of which the last axis is a flattening; rank 0 if it is none.
   Shape image = {};
@@ -78,6 +81,7 @@ class Network {
   /// The layers, for those who run them in another way. They stay where they are as long as the network.
   const LayerGraph& graph() const;
   const Shape& sample_shape() const;
+  /// Returns the number of classes, without outputs that only pad (ParameterSpec::padding).
   int classes() const;
   TargetKind target_kind() const;
   std::vector<LayerSummary> summary() const;
@@ -154,11 +158,29 @@ enum class InputKind {
   kFrames,    ///< [steps, features]; steps and lengths differ from batch to batch
 };
 
+/// The name of a layer's tensors here, and in files of another program.
+struct LayerName {
+  std::string own;          ///< "layer#.attention.qkv", where '#' is any number; empty: what has no place here
+  std::string other;        ///< "transformer.h.#.attn.c_attn"
+  bool transposed = false;  ///< matrices are [inputs, outputs] there
+};
+
+/// The form of a model's weights in files of another program.
+struct WeightsForm {
+  std::vector<LayerName> layers;
+  std::string prefix;  ///< of names in `layers`, which files may leave out: "transformer."
+  /// A layer here and the one whose weight it shares if it has none: a file may have a copy of that weight.
+  std::string tied, owner;
+  /// Returns the text of the file `config.json` with which the other program builds the model.
+  std::function<std::string(const Settings&, const ModelContext&)> config;
+};
+
 struct ModelEntry : RegistryEntry {
   static constexpr const char* kKind = "model";
   /// Builds the graph. @throws ConfigError if the model does not fit the data (names the shapes).
   std::function<std::unique_ptr<LayerGraph>(const Settings&, const ModelContext&)> make;
   InputKind inputs = InputKind::kImages;
+  std::optional<WeightsForm> weights = {};  ///< the form in which its weights leave and enter; without: our own names
 };
 
 }  // namespace dragonn::layers

@@ -20,17 +20,18 @@ Layer embedding(const EmbeddingSettings& settings) {
             return {input[0], input[1], settings.width};
           },
           .parameters = [=](Shapes) -> std::vector<ParameterSpec> {
-            const Initializer initializer = settings.initial_bound > 0
-                                                ? Initializer::uniform(settings.initial_bound)
-                                                : Initializer::normal(settings.initial_deviation);
-            return {{"weight", {settings.tokens, settings.width}, ParameterRole::kWeight, initializer}};
+            return {{.name = "weight",
+                     .shape = {settings.tokens, settings.width},
+                     .initializer = settings.weight_init,
+                     .padding = settings.padding}};
           },
-          .plan = [width = static_cast<std::size_t>(settings.width)](
+          .plan = [width = static_cast<std::size_t>(settings.width),
+                   used = static_cast<std::size_t>((settings.tokens - settings.padding) * settings.width)](
                       const PlanContext& context) -> std::unique_ptr<LayerPlan> {
             DRAGONN_CHECK(!context.input_gradients[0], "tokens have no gradient");
             return layer_plan(
                 [=](const ForwardPass& pass) {
-                  kernels::embed(pass.inputs[0].floats(), pass.parameters[0], width, pass.output);
+                  kernels::embed(pass.inputs[0].floats(), pass.parameters[0].subview(0, used), width, pass.output);
                 },
                 [=](const BackwardPass& pass) {
                   kernels::embed_backward(pass.inputs[0].floats(), pass.output_gradients[0], width,
@@ -39,7 +40,7 @@ Layer embedding(const EmbeddingSettings& settings) {
           }};
 }
 
-Layer position_embedding(std::int64_t max_steps) {
+Layer position_embedding(std::int64_t max_steps, const Initializer& weight_init) {
   return {
       .kind = "position embedding",
       .traits = {.forward_in_place = true, .backward_in_place = true, .takes_bf16 = true},
@@ -50,8 +51,7 @@ Layer position_embedding(std::int64_t max_steps) {
         return input;
       },
       .parameters = [=](Shapes inputs) -> std::vector<ParameterSpec> {
-        constexpr double kDeviation = 0.02;  // as BERT's and ViT's
-        return {{"weight", {max_steps, inputs[0][2]}, ParameterRole::kWeight, Initializer::normal(kDeviation)}};
+        return {{"weight", {max_steps, inputs[0][2]}, ParameterRole::kWeight, weight_init}};
       },
       .plan = [](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
         const std::size_t steps = extent(context.output, 1), width = extent(context.output, 2);

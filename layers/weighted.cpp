@@ -11,8 +11,9 @@
 namespace dragonn::layers {
 namespace {
 
-Initializer weight_initializer(WeightInit init, std::int64_t fan_in, std::int64_t fan_out) {
-  switch (init) {
+Initializer weight_initializer(const WeightDistribution& init, std::int64_t fan_in, std::int64_t fan_out) {
+  if (const auto* given = std::get_if<Initializer>(&init)) return *given;
+  switch (std::get<WeightInit>(init)) {
     case WeightInit::kHeFanIn:
       return Initializer::he_normal(fan_in);
     case WeightInit::kHeFanOut:
@@ -54,7 +55,7 @@ Layer linear(const LinearSettings& settings) {
             const std::int64_t features = features_of(inputs[0]);
             auto specs = weighted_parameters(settings, {settings.outputs, features}, features, settings.outputs);
             specs[0].spans_features = true;
-            if (settings.initial_bound > 0) specs[0].initializer = Initializer::uniform(settings.initial_bound);
+            specs[0].padding = settings.padding;
             return specs;
           },
           .forward_flops = [=](Shapes inputs) -> double {

@@ -132,7 +132,8 @@ class Sample {
     if (weights_.empty()) return trainer::load_network(config, "sample", line_.from, step);
     layers::Network network = trainer::make_network(config);
     network.initialize(static_cast<std::uint64_t>(config.seed));
-    for (const std::string& warning : trainer::import_weights(weights_, network)) log::warning(0, "{}", warning);
+    for (const std::string& warning : trainer::import_weights(weights_, network, config.model.entry().weights))
+      log::warning(0, "{}", warning);
     return network;
   }
 

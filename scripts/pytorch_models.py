@@ -409,18 +409,18 @@ class LstmLm(Named):
 class TransformerBlock:
     """Attention and a feed-forward part, each with a residual connection; layer norm in front of them or behind the sums."""
 
-    def __init__(self, model, name, norm_first):
-        self.model, self.norm_first, width = model, norm_first, model.settings["hidden"]
+    def __init__(self, model, name, norm_first, causal, activation):
+        self.model, self.norm_first, self.causal, width = model, norm_first, causal, model.settings["hidden"]
         self.qkv = model.put(f"{name}.attention.qkv", nn.Linear(width, 3 * width))
         self.output = model.put(f"{name}.attention.output", nn.Linear(width, width))
         self.norms = [model.put(f"{name}.part{part}.norm", nn.LayerNorm(width)) for part in (1, 2)]
-        self.feed_forward = FeedForward(model, f"{name}.feed_forward", width, 4 * width)
+        self.feed_forward = FeedForward(model, f"{name}.feed_forward", width, 4 * width, activation)
 
     def attend(self, x):
         # Queries, keys and values, each of all heads one behind the other.
         (batch, steps, width), heads = x.shape, self.model.settings["heads"]
         queries, keys, values = self.qkv(x).view(batch, steps, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(queries, keys, values)
+        attended = F.scaled_dot_product_attention(queries, keys, values, is_causal=self.causal)
         return self.output(attended.transpose(1, 2).reshape(batch, steps, width))
 
     def __call__(self, x):
@@ -430,8 +430,9 @@ class TransformerBlock:
         return x
 
 
-def transformer_blocks(model, norm_first):
-    return [TransformerBlock(model, f"layer{layer}", norm_first) for layer in range(model.settings["layers"])]
+def transformer_blocks(model, norm_first, causal=False, activation=F.gelu):
+    layers = range(model.settings["layers"])
+    return [TransformerBlock(model, f"layer{layer}", norm_first, causal, activation) for layer in layers]
 
 
 class Bert(Named):
@@ -456,6 +457,27 @@ class Bert(Named):
         x = run(self.blocks, self.drop(self.embedding.norm(x)))
         logits = self.output(self.head.norm(F.gelu(self.head.linear(x))))
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-1), logits
+
+
+class Gpt2(Named):
+    """Tokens and labels are [batch, steps]. The tables have a multiple of 64 rows, of which those behind the classes only pad:
+    logits have such columns, and the loss leaves them out."""
+
+    def __init__(self, _, settings, _sample, classes):
+        super().__init__(settings)
+        width, rows, self.classes = settings["hidden"], 64 * math.ceil(classes / 64), classes
+        self.embedding = embedding(rows, width, INITIAL_DEVIATION)
+        self.position = embedding(settings["positions"], width, INITIAL_DEVIATION / 2)
+        self.blocks = transformer_blocks(self, True, True, functools.partial(F.gelu, approximate="tanh"))
+        self.norm, self.output = nn.LayerNorm(width), nn.Linear(width, rows, bias=False)
+        if settings["tied"]:
+            self.output.weight = self.embedding.weight
+
+    def loss(self, tokens, labels):
+        """The mean over the steps whose label is not -1, and the logits [batch, steps, rows]."""
+        x = self.embedding(tokens) + self.position.weight[: tokens.shape[1]]
+        logits = self.output(self.norm(run(self.blocks, self.drop(x))))
+        return F.cross_entropy(logits[..., : self.classes].flatten(0, 1), labels.flatten(), ignore_index=-1), logits
 
 
 class Patches(Images):
@@ -565,11 +587,11 @@ class LstmSpeech(Named):
         return F.ctc_loss(by_time, labels.view(batch, 1), *lengths, reduction="sum") / batch, logits
 
 
-TOKEN_MODELS = ["lstm_lm", "bert"]
+TOKEN_MODELS = ["lstm_lm", "bert", "gpt2"]
 MODELS = {
     "mlp": Mlp, **dict.fromkeys(Vgg.DEPTHS, Vgg), **{f"resnet{depth}": ResNet for depth in ResNet.DEPTHS}, "alexnet": AlexNet,
     "googlenet": GoogLeNet, "inception_v4": InceptionV4, "senet18": SeNet, "vit": Vit, "mlp_mixer": MlpMixer, "lstm_lm": LstmLm,
-    "bert": Bert, "lstm_speech": LstmSpeech, "xml_linear": XmlLinear,
+    "bert": Bert, "gpt2": Gpt2, "lstm_speech": LstmSpeech, "xml_linear": XmlLinear,
 }
 
 

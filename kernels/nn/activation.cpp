@@ -16,7 +16,8 @@ constexpr Algorithms kAlgorithms[] = {{algorithm::eltwise_relu, algorithm::eltwi
                                       {algorithm::eltwise_clip_v2, algorithm::eltwise_clip_v2_use_dst_for_bwd},
                                       {algorithm::eltwise_tanh, algorithm::eltwise_tanh_use_dst_for_bwd},
                                       {algorithm::eltwise_logistic, algorithm::eltwise_logistic_use_dst_for_bwd},
-                                      {algorithm::eltwise_gelu_erf, algorithm::eltwise_gelu_erf}};
+                                      {algorithm::eltwise_gelu_erf, algorithm::eltwise_gelu_erf},
+                                      {algorithm::eltwise_gelu_tanh, algorithm::eltwise_gelu_tanh}};
 
 class OneDnnActivation final : public Plan {
  public:

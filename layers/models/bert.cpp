@@ -29,14 +29,12 @@ std::unique_ptr<LayerGraph> make_bert(const Settings& settings, const ModelConte
   const std::int64_t hidden = settings.integer("hidden"), heads = settings.integer("heads");
   const std::int64_t max_steps = settings.integer("max_steps");
   require_heads("bert", hidden, heads);
-  if (context.sample_shape[0] > max_steps)
-    throw ConfigError(fmt::format("model bert: samples of {} steps are longer than max_steps = {}",
-                                  context.sample_shape[0], max_steps));
+  require_steps("bert", context, "max_steps", max_steps);
   const double rate = settings.number("dropout");
   auto graph = std::make_unique<LayerGraph>(context.sample_shape);
-  const NodeId tokens =
-      graph->add("embedding", embedding({.tokens = context.classes, .width = hidden, .initial_deviation = 0.02}),
-                 {LayerGraph::input()});
+  const NodeId tokens = graph->add(
+      "embedding", embedding({.tokens = context.classes, .width = hidden, .weight_init = Initializer::normal(0.02)}),
+      {LayerGraph::input()});
   NodeId last = graph->add("position", position_embedding(max_steps), {tokens});
   last = graph->add("embedding.norm", layer_norm(), {last});
   last = add_dropout(*graph, "embedding.dropout", rate, last);

@@ -36,6 +36,12 @@ void require_sequence(std::string_view model, const ModelContext& context, std::
                                   sample.to_string(), rank == 1 ? "[steps]" : "[steps, features]"));
 }
 
+void require_steps(std::string_view model, const ModelContext& context, std::string_view key, std::int64_t max) {
+  if (context.sample_shape[0] > max)
+    throw ConfigError(
+        fmt::format("model {}: samples of {} steps are longer than {} = {}", model, context.sample_shape[0], key, max));
+}
+
 void require_heads(std::string_view model, std::int64_t width, std::int64_t heads) {
   if (width % heads != 0)
     throw ConfigError(fmt::format("model {}: hidden = {} must be a multiple of heads = {}", model, width, heads));
@@ -97,15 +103,15 @@ void add_classifier(LayerGraph& graph, NodeId input, std::int64_t classes, Weigh
             {last});
 }
 
-Layer transformer_linear(std::int64_t outputs) {
-  return linear({.outputs = outputs, .weight_init = WeightInit::kXavierUniform});
+Layer transformer_linear(std::int64_t outputs, const WeightDistribution& weight_init) {
+  return linear({.outputs = outputs, .weight_init = weight_init});
 }
 
-NodeId add_feed_forward(LayerGraph& graph, NodeId input, const std::string& name, std::int64_t units) {
+NodeId add_feed_forward(LayerGraph& graph, NodeId input, const FeedForward& part) {
   const std::int64_t width = graph.nodes()[input].output.extents().back();
-  NodeId last = graph.add(name + ".linear1", transformer_linear(units), {input});
-  last = graph.add(name + ".gelu", activation(kernels::Activation::kGelu), {last});
-  return graph.add(name + ".linear2", transformer_linear(width), {last});
+  NodeId last = graph.add(part.name + ".linear1", transformer_linear(part.units, part.init.inner), {input});
+  last = graph.add(part.name + ".gelu", activation(part.activation), {last});
+  return graph.add(part.name + ".linear2", transformer_linear(width, part.init.last), {last});
 }
 
 NodeId add_transformer_block(LayerGraph& graph, NodeId input, const TransformerBlock& block) {
@@ -119,12 +125,13 @@ NodeId add_transformer_block(LayerGraph& graph, NodeId input, const TransformerB
   const NodeId attended = add_part(block.name + ".part1", input, [&](NodeId last) {
     const std::int64_t width = graph.nodes()[last].output[2];
     const std::string name = block.name + ".attention";
-    last = graph.add(name + ".qkv", transformer_linear(3 * width), {last});
-    last = graph.add(name, attention(block.heads, false), {last});
-    return graph.add(name + ".output", transformer_linear(width), {last});
+    last = graph.add(name + ".qkv", transformer_linear(3 * width, block.init.inner), {last});
+    last = graph.add(name, attention(block.heads, block.causal), {last});
+    return graph.add(name + ".output", transformer_linear(width, block.init.last), {last});
   });
   return add_part(block.name + ".part2", attended, [&](NodeId last) {
-    return add_feed_forward(graph, last, block.name + ".feed_forward", block.feed_forward);
+    return add_feed_forward(graph, last,
+                            {block.name + ".feed_forward", block.feed_forward, block.activation, block.init});
   });
 }
 

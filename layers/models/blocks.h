@@ -23,6 +23,8 @@ void require_image_side(std::string_view model, const ModelContext& context, std
 void require_sequence(std::string_view model, const ModelContext& context, std::size_t rank);
 /// Requires two classes at least.
 void require_classes(std::string_view model, const ModelContext& context);
+/// Requires samples to have no more than `max` steps, the model's setting `key`.
+void require_steps(std::string_view model, const ModelContext& context, std::string_view key, std::int64_t max);
 /// Requires the heads to divide the width.
 void require_heads(std::string_view model, std::int64_t width, std::int64_t heads);
 
@@ -63,22 +65,39 @@ NodeId add_excitation(LayerGraph& graph, NodeId input, const std::string& name);
 void add_classifier(LayerGraph& graph, NodeId input, std::int64_t classes, WeightInit weight_init,
                     double dropout_rate = 0);
 
-/// An encoder block of multi-head self-attention and two linear layers with GELU, each with a residual connection.
+/// The first weights of a part of linear layers with a residual connection around it; biases start at zero.
+struct PartInit {
+  WeightDistribution inner = WeightInit::kXavierUniform;
+  WeightDistribution last = WeightInit::kXavierUniform;  ///< of the layer whose output is added to the connection
+};
+
+/// Two linear layers with an activation between them.
+struct FeedForward {
+  std::string name;
+  std::int64_t units = 1;  ///< between the layers
+  kernels::Activation activation = kernels::Activation::kGelu;
+  PartInit init = {};
+};
+/// Adds both, back to the width of `input`.
+NodeId add_feed_forward(LayerGraph& graph, NodeId input, const FeedForward& part);
+
+/// A block of multi-head self-attention and two linear layers, each with a residual connection.
 struct TransformerBlock {
   std::string name;
   std::int64_t heads = 1;
   std::int64_t feed_forward = 1;  ///< units between the linear layers
   double dropout = 0;             ///< rate on what is added to the residual connections
-  bool norm_first = false;        ///< layer norm on the input of each part (ViT), or on the sums (BERT)
+  bool norm_first = false;        ///< layer norm on the input of each part (ViT, GPT-2), or on the sums (BERT)
+  bool causal = false;            ///< attention sees no later steps
+  kernels::Activation activation = kernels::Activation::kGelu;
+  PartInit init = {};
 };
 /// Adds the block behind `input` [steps, width]. Source: arXiv:1706.03762, section 3.1; norm_first: arXiv:2010.11929,
 /// figure 1.
 NodeId add_transformer_block(LayerGraph& graph, NodeId input, const TransformerBlock& block);
 
-/// Adds a linear layer, GELU, and a linear layer back to the width of `input`.
-NodeId add_feed_forward(LayerGraph& graph, NodeId input, const std::string& name, std::int64_t units);
-
-/// Makes a linear layer whose weight starts as in transformers: uniform with variance 2 / (fan in + fan out).
-Layer transformer_linear(std::int64_t outputs);
+/// Makes a linear layer whose weight starts as in transformers if nothing else is said: uniform with variance 2 / (fan
+/// in + fan out).
+Layer transformer_linear(std::int64_t outputs, const WeightDistribution& weight_init = WeightInit::kXavierUniform);
 
 }  // namespace dragonn::layers

@@ -15,9 +15,10 @@ std::unique_ptr<LayerGraph> make_lstm_lm(const Settings& settings, const ModelCo
   if (tied && width != hidden)
     throw ConfigError(fmt::format("model lstm_lm: tied weights need embedding = hidden, not {} and {}", width, hidden));
   const double rate = settings.number("dropout"), bound = settings.number("initial_bound");
+  const Initializer weight_init = Initializer::uniform(bound);
   auto graph = std::make_unique<LayerGraph>(context.sample_shape);
   const NodeId tokens =
-      graph->add("embedding", embedding({.tokens = context.classes, .width = width, .initial_bound = bound}),
+      graph->add("embedding", embedding({.tokens = context.classes, .width = width, .weight_init = weight_init}),
                  {LayerGraph::input()});
   NodeId last = add_dropout(*graph, "embedding.dropout", rate, tokens);
   for (std::int64_t layer = 0; layer < settings.integer("layers"); ++layer) {
@@ -30,7 +31,7 @@ std::unique_ptr<LayerGraph> make_lstm_lm(const Settings& settings, const ModelCo
                       {last});
     last = add_dropout(*graph, name + ".dropout", rate, last);
   }
-  graph->add("output", linear({.outputs = context.classes, .initial_bound = bound}), {last},
+  graph->add("output", linear({.outputs = context.classes, .weight_init = weight_init}), {last},
              tied ? std::optional(tokens) : std::nullopt);
   graph->set_loss(sequence_cross_entropy_loss());
   return graph;

@@ -48,11 +48,11 @@ std::unique_ptr<LayerGraph> make_vit(const Settings& settings, const ModelContex
 NodeId add_mixer_block(LayerGraph& graph, NodeId input, const std::string& name, const Settings& settings) {
   NodeId last = graph.add(name + ".norm1", layer_norm(), {input});
   last = graph.add(name + ".to_channels", swap_axes(), {last});
-  last = add_feed_forward(graph, last, name + ".tokens", settings.integer("token_units"));
+  last = add_feed_forward(graph, last, {name + ".tokens", settings.integer("token_units")});
   last = graph.add(name + ".to_steps", swap_axes(), {last});
   const NodeId mixed = graph.add(name + ".sum1", residual_add(false), {last, input});
   last = graph.add(name + ".norm2", layer_norm(), {mixed});
-  last = add_feed_forward(graph, last, name + ".channels", settings.integer("channel_units"));
+  last = add_feed_forward(graph, last, {name + ".channels", settings.integer("channel_units")});
   return graph.add(name + ".sum2", residual_add(false), {last, mixed});
 }
 

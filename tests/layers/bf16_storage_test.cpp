@@ -210,6 +210,7 @@ TEST_SUITE("layers") {
     check(device, {5, 7}, one([] { return activation(Activation::kRelu); }), {0, 0});
     check(device, {5, 7}, one([] { return activation(Activation::kClippedRelu); }), {0, 0});
     check(device, {5, 7}, one([] { return activation(Activation::kGelu); }), {1, 1});
+    check(device, {5, 7}, one([] { return activation(Activation::kGeluTanh); }), {1, 1});
     // Slopes come from the rounded output y: g (1 - y^2) and g y (1 - y). Where y is near 1, 1 - y changes by more than
     // its share u; the inputs are normal, and the norm of the result has few of these.
     check(device, {5, 7}, one([] { return activation(Activation::kTanh); }), {1, 4});

@@ -89,7 +89,7 @@ TEST_SUITE("layers") {
 
   DRAGONN_DEVICE_TEST("the gradients of activations are right") {
     for (const auto kind : {kernels::Activation::kRelu, kernels::Activation::kClippedRelu, kernels::Activation::kTanh,
-                            kernels::Activation::kSigmoid, kernels::Activation::kGelu})
+                            kernels::Activation::kSigmoid, kernels::Activation::kGelu, kernels::Activation::kGeluTanh})
       check(device, {3, 7}, one([kind] { return activation(kind); }));
   }
 

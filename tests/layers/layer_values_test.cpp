@@ -165,6 +165,11 @@ TEST_SUITE("layers") {
     check_close(single(device, {3}, activation(kernels::Activation::kSigmoid), 1).forward(input),
                 {sigmoid(-1), 0.5f, sigmoid(2)});
     check_close(single(device, {3}, activation(kernels::Activation::kGelu), 1).forward(input), {gelu(-1), 0, gelu(2)});
+    const auto gelu_tanh = [](double x) {
+      return static_cast<float>(x * 0.5 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
+    };
+    check_close(single(device, {3}, activation(kernels::Activation::kGeluTanh), 1).forward(input),
+                {gelu_tanh(-1), 0, gelu_tanh(2)});
     GraphHarness relu = single(device, {3}, activation(kernels::Activation::kRelu), 1);
     relu.forward({-1, 1, 2});
     relu.backward({5, 6, 7});

@@ -58,6 +58,14 @@ std::vector<float> inputs_for(const ModelEntry& entry, const Shape& sample) {
   return inputs;
 }
 
+/// Settings of small relatives of models that are large by default.
+const ModelSettings kSmallGpt2{{"layers", std::int64_t{1}}, {"hidden", std::int64_t{8}}, {"heads", std::int64_t{2}}};
+const std::map<std::string, ModelSettings> kSmall{{"alexnet", {kNarrow}},
+                                                  {"googlenet", {kNarrow}},
+                                                  {"inception_v4", {kNarrow}},
+                                                  {"senet18", {kNarrow}},
+                                                  {"gpt2", kSmallGpt2}};
+
 /// Samples of models that take no smaller ones, or too long for larger ones.
 const std::map<std::string, std::vector<Shape>> kSamples{
     {"alexnet", {{63, 67, 3}}}, {"inception_v4", {{5, 6, 1}, {9, 11, 3}}}, {"googlenet", {{11, 9, 3}}}};
@@ -246,6 +254,68 @@ TEST_SUITE("layers") {
                       {"channel_units", std::int64_t{2048}}}) == 18528264);
   }
 
+  TEST_CASE("gpt2 has the published number of parameters, beside rows that pad its tables") {
+    const ModelContext text{{1024}, 50257};
+    constexpr std::size_t kTokens = 50257 * 768, kPadding = 47 * 768;
+    CHECK(count("gpt2", text) == 124439808 + kPadding);
+    CHECK(count("gpt2", text, {{"tied", false}}) == 124439808 + kTokens + 2 * kPadding);
+    std::size_t padding = 0;
+    const Network network = make("gpt2", text);
+    for (const LayerSummary& layer : network.summary()) padding += layer.padding;
+    CHECK(padding == kPadding);
+    CHECK(network.classes() == 50257);
+    CHECK(count("gpt2", {{64}, 64}) == 124439808 - kTokens + 64 * 768);  // nothing to pad
+    CHECK_THROWS_WITH_AS(make("gpt2", {{1025}, 64}),
+                         "model gpt2: samples of 1025 steps are longer than positions = 1024", ConfigError);
+  }
+
+  TEST_CASE("gpt2 starts with the deviations of the published code") {
+    Network network = make("gpt2", {{8}, 1000},
+                           {{"layers", std::int64_t{8}}, {"hidden", std::int64_t{64}}, {"heads", std::int64_t{2}}});
+    network.initialize(3);
+    for (const ModelTensor& tensor : network.tensors()) {
+      CAPTURE(tensor.name);
+      double sum = 0, squares = 0;
+      for (const float value : tensor.values.host()) {
+        sum += value;
+        squares += static_cast<double>(value) * value;
+      }
+      const auto size = static_cast<double>(tensor.values.size());
+      const auto ends = [&](const char* name) { return tensor.name.ends_with(name); };
+      if (tensor.shape.rank() == 1) {
+        CHECK(sum == (ends("norm.weight") ? size : 0));
+        continue;
+      }
+      const double expected = tensor.name == "position.weight"                            ? 0.01
+                              : ends("attention.output.weight") || ends("linear2.weight") ? 0.02 / 4  // sqrt(2 * 8)
+                                                                                          : 0.02;
+      // 4,096 draws at least: their deviation is known to 1.1% (one standard error).
+      CHECK(std::sqrt(squares / size) == doctest::Approx(expected).epsilon(0.06));
+      CHECK(std::abs(sum / size) < 0.1 * expected);
+    }
+    const auto table = network.arena().value(0).host();
+    CHECK(table.size() == 1024 * 64);
+    CHECK(std::ranges::count(table.subspan(1000 * 64), 0.0f) == 24 * 64);
+  }
+
+  DRAGONN_DEVICE_TEST("the gradients of a whole gpt2 are right, and it sees nothing to come") {
+    for (const bool tied : {true, false}) {
+      CAPTURE(tied);
+      ModelSettings settings = kSmallGpt2;
+      settings.insert(settings.end(), {{"dropout", 0.0}, {"tied", tied}, {"positions", std::int64_t{4}}});
+      test::GraphHarness harness(make_graph("gpt2", {{4}, 5}, settings), 2, device, Mode::kTrain, false);
+      harness.set_random_parameters();
+      const std::vector<float> tokens{0, 3, 1, 4, 2, 2, 0, 1};
+      CHECK(test::gradient_error(harness, tokens) < 1e-2);
+      const std::vector<float> logits = harness.forward(tokens), other = harness.forward({0, 3, 1, 2, 2, 2, 0, 1});
+      const std::size_t step = logits.size() / 8;
+      CHECK(std::equal(logits.begin(), logits.begin() + 3 * step, other.begin()));
+      CHECK(logits != other);
+    }
+    test::GraphHarness harness(make_graph("gpt2", {{4}, 5}, kSmallGpt2), 1, device, Mode::kTrain, false);
+    CHECK_THROWS_AS(harness.forward({0, 1, 2, 5}), DataError);  // a row that pads is no token
+  }
+
   TEST_CASE("all state of every model has a rule for another number of workers") {
     for (const std::string& name : models().names()) {
       CAPTURE(name);
@@ -295,7 +365,6 @@ TEST_SUITE("layers") {
     omp_set_num_threads(1);
     // The deeper ones are the same code as their small relatives.
     std::set<std::string> skipped{"resnet110", "resnet56", "resnet44", "resnet101", "resnet152", "vgg19"};
-    const std::set<std::string> narrowed{"alexnet", "googlenet", "inception_v4", "senet18"};
     if (!device.is_cpu())
       skipped.insert({"resnet18", "resnet32", "vgg13", "vgg16"});  // compared with the CPU, which takes as long
     // Its gradients have no stable digits on images that are small enough for a test: PyTorch's in float32 differ from
@@ -304,7 +373,7 @@ TEST_SUITE("layers") {
     for (const std::string& name : models().names()) {
       if (skipped.contains(name)) continue;
       const std::vector<Shape> samples = samples_for(name);
-      const ModelSettings settings = narrowed.contains(name) ? ModelSettings{kNarrow} : ModelSettings{};
+      const ModelSettings settings = kSmall.contains(name) ? kSmall.at(name) : ModelSettings{};
       for (const Shape& sample : samples)
         if (device.is_cpu() || &sample == &samples.back()) check_training_step(device, name, sample, settings);
     }
@@ -353,6 +422,7 @@ TEST_SUITE("layers") {
                                   {"lstm_lm", {5}, {narrow, {"cell", std::string("gru")}}},
                                   {"lstm_speech", {25, 81}, {narrow, one_layer, {"channels", std::int64_t{4}}}},
                                   {"bert", {6}, {narrow, one_layer, heads, dropped}},
+                                  {"gpt2", {6}, {narrow, one_layer, heads, dropped}},
                                   {"vit", {8, 8, 2}, {narrow, one_layer, heads, dropped}},
                                   {"mlp_mixer", {8, 8, 2}, {narrow, one_layer}},
                                   {"xml_linear", {7}, {}}};

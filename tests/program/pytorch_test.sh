@@ -10,6 +10,7 @@ python3 -W ignore -c 'import torch' 2>/dev/null || { echo "skipped: python3 has 
 small() {
   case $1 in
     bert) echo --batch 2 --classes 40 --sample 9 --set layers=2 --set hidden=16 --set max_steps=12 --set dropout=0.0 ;;
+    gpt2) echo --batch 2 --classes 64 --sample 9 --set layers=2 --set hidden=16 --set heads=2 --set positions=12 --set dropout=0.0 ;;
     lstm_lm) echo --batch 2 --classes 40 --sample 9 --set hidden=16 --set dropout=0.0 ;;
     lstm_speech) echo --batch 5 --classes 9 --sample 24x33 --set layers=2 --set hidden=7 --set channels=3 ;;
     mlp) echo --batch 4 --classes 5 --sample 12 --set hidden='[7,5]' ;;
@@ -54,12 +55,13 @@ agree $(grep -v '^vgg\|^resnet' <<<"$models")
 # Settings that lead elsewhere.
 dump gru --model lstm_speech $(small lstm_speech) --set cell=gru --set bidirectional=true --set lookahead=0 || fail "gru"
 dump tied --model bert $(small bert) --set tied=false || fail "untied"
+dump gpt2 --model gpt2 $(small gpt2) --set tied=false || fail "an untied gpt2"
 dump pad --model resnet20 --batch 2 --sample 9x9x1 --set shortcut=projection || fail "convolutions in shortcuts"
 dump se --model senet18 --batch 3 --sample 11x9x3 --set width=0.25 --set form=residual || fail "a residual senet"
 dump v4 --model inception_v4 --batch 3 --sample 75x77x1 --set width=0.125 --set stem=imagenet || fail "a large stem"
 dump vgg --model vgg11 --batch 3 --sample 33x35x3 --set width=0.125 --set form=imagenet || fail "an original vgg"
 dump mlp --model mlp --batch 3 --sample 4x5x2 --set activation=gelu || fail "an mlp of images"
-expect 0 ": 0 of 6 arrays of mlp differ" gru tied pad se v4 vgg mlp
+expect 0 ": 0 of 6 arrays of mlp differ" gru tied gpt2 pad se v4 vgg mlp
 
 # Faults are noticed: another array of the same shape, a file that is gone or cut off, dropout, an unknown model.
 cp mlp/parameter.output.weight.npy mlp/gradient.output.weight.npy

@@ -53,6 +53,9 @@ const std::vector<Family>& families() {
       {"bert",
        "[model]\nname = \"bert\"\nlayers = 2\nhidden = 8\nheads = 2\n"
        "[data]\nname = \"masked_text\"\nlevel = \"character\"\nwindow = 8\n"},
+      {"gpt",
+       "[model]\nname = \"gpt2\"\nlayers = 2\nhidden = 8\nheads = 2\npositions = 8\n"
+       "[data]\nname = \"text\"\nlevel = \"character\"\nwindow = 8\n"},
       {"lstm_speech",
        "[model]\nname = \"lstm_speech\"\nlayers = 1\nhidden = 6\nchannels = 2\nlookahead = 2\n"
        "[data]\nname = \"speech\"\nalphabet = \"AB\"\nframe_multiple = 8\n",

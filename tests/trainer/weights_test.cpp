@@ -59,12 +59,12 @@ Network small_network(const std::string& name, const std::vector<std::pair<std::
   return Network(models().at(name).make(settings, {sample_of(name), 4}), 0.0);
 }
 
-/// Fills a network with whole numbers that all differ, as far as float32 tells.
+/// Fills a network with whole numbers that all differ, as far as float32 tells; rows that pad stay zero.
 void number(Network& network) {
   network.initialize(1);
   float next = 1;
-  for (const View<float>& values : {network.arena().values(), network.statistics()}) {
-    for (float& value : values.host()) value = next++;
+  for (const ModelTensor& tensor : network.tensors()) {
+    for (float& value : tensor.values.host()) value = next++;
   }
 }
 
@@ -122,6 +122,94 @@ TEST_SUITE("trainer") {
       CHECK(file.metadata().at("step") == "7");
       CHECK(file.tensors().size() == network.tensors().size());
     }
+  }
+
+  TEST_CASE("gpt2's weights have Hugging Face's names and layouts") {
+    const TemporaryFolder folder;
+    const auto& form = models().at("gpt2").weights;
+    for (const bool tied : {true, false}) {
+      CAPTURE(tied);
+      Network network = small_network("gpt2", {{"tied", tied}}), copy = small_network("gpt2", {{"tied", tied}});
+      number(network);
+      export_weights(folder / "weights", network, {.model = "gpt2", .step = 7}, form);
+      const SafetensorsFile file(folder / "weights");
+      CHECK(file.metadata().at("format") == "pt");
+      std::map<std::string, std::vector<std::uint64_t>> shapes;
+      for (const FileTensor& tensor : file.tensors()) shapes[tensor.name] = tensor.shape;
+      CHECK(shapes.size() == 2 + 2 * 12 + 2 + (tied ? 0 : 1));
+      CHECK(shapes["transformer.wte.weight"] == std::vector<std::uint64_t>{4, 12});
+      CHECK(shapes["transformer.wpe.weight"] == std::vector<std::uint64_t>{1024, 12});
+      CHECK(shapes["transformer.h.1.attn.c_attn.weight"] == std::vector<std::uint64_t>{12, 36});
+      CHECK(shapes["transformer.h.0.mlp.c_proj.weight"] == std::vector<std::uint64_t>{48, 12});
+      CHECK(shapes["transformer.h.0.ln_2.bias"] == std::vector<std::uint64_t>{12});
+      CHECK(shapes.contains("lm_head.weight") == !tied);
+      const auto tensors = network.tensors();
+      const auto qkv = std::ranges::find(tensors, "layer1.attention.qkv.weight", &ModelTensor::name)->values.host();
+      const std::vector<float> there = floats_of(file, "transformer.h.1.attn.c_attn.weight");
+      for (std::size_t output = 0; output < 36; ++output)
+        for (std::size_t input = 0; input < 12; ++input) CHECK(there[input * 36 + output] == qkv[output * 12 + input]);
+      copy.initialize(2);
+      CHECK(import_weights(folder / "weights", copy, form).empty());
+      CHECK(same_bits(network.arena().values().host(), copy.arena().values().host()));
+    }
+  }
+
+  TEST_CASE("gpt2's weights are read as the hub has them, and refused by file and tensor") {
+    const TemporaryFolder folder;
+    const auto& form = models().at("gpt2").weights;
+    Network network = small_network("gpt2"), copy = small_network("gpt2");
+    network.initialize(1);
+    copy.initialize(2);
+    export_weights(folder / "ours", network, {}, form);
+    const SafetensorsFile ours(folder / "ours");
+    std::vector<FileTensor> tensors = ours.tensors();
+    for (FileTensor& tensor : tensors) tensor.name.erase(0, std::string("transformer.").size());
+    const std::vector<float> mask(16), other(48, 2.0f);
+    tensors.push_back({"h.0.attn.bias", "F32", {1, 1, 4, 4}, std::as_bytes(std::span(mask))});
+    tensors.push_back({"h.1.attn.masked_bias", "F32", {}, std::as_bytes(std::span(mask).first(1))});
+    const auto table = std::ranges::find(tensors, "wte.weight", &FileTensor::name);
+    const std::size_t head = tensors.size();
+    tensors.push_back({"lm_head.weight", "F32", {4, 12}, table->bytes});
+    const auto import = [&](Network& into) {
+      write_file_atomically(folder / "hub", safetensors_bytes(tensors, {}));
+      return import_weights(folder / "hub", into, form);
+    };
+    CHECK(import(copy).empty());
+    CHECK(same_bits(network.arena().values().host(), copy.arena().values().host()));
+    // A model that does not tie takes the one table for both.
+    Network untied = small_network("gpt2", {{"tied", false}});
+    untied.initialize(3);
+    tensors.pop_back();
+    CHECK(import(untied).empty());
+    CHECK(same_bits(untied.tensors().front().values.host(), untied.tensors().back().values.host()));
+
+    const std::string file = (folder / "hub").string();
+    const auto refusal = [&]() -> std::string {
+      try {
+        import(copy);
+      } catch (const ConfigError& error) {
+        return error.what();
+      }
+      return "";
+    };
+    tensors.push_back({"lm_head.weight", "F32", {4, 12}, std::as_bytes(std::span(other))});
+    CHECK(refusal() ==
+          file + ": tensor 'lm_head.weight': it differs from 'wte.weight', and the model has one weight for both");
+    tensors[head] = {"h.2.ln_1.weight", "F32", {12}, std::as_bytes(std::span(other).first(12))};
+    tensors.erase(std::ranges::find(tensors, "h.1.ln_1.bias", &FileTensor::name));
+    const std::vector<std::string> warnings = import(copy);
+    REQUIRE(warnings.size() == 2);
+    CHECK(warnings[0] == file +
+                             " lacks tensors of the model, which keep their initial values: 1 "
+                             "(transformer.h.1.ln_1.bias)");
+    CHECK(warnings[1] == file + " has tensors that the model does not have: 1 (h.2.ln_1.weight)");
+    const auto linear = std::ranges::find(tensors, "h.0.attn.c_attn.weight", &FileTensor::name);
+    std::ranges::reverse(linear->shape);
+    CHECK(refusal() == file + ": tensor 'h.0.attn.c_attn.weight': its shape is [36, 12], and the model's is [12, 36]");
+    // Our own names are not the form's: their layouts differ.
+    export_weights(folder / "own", network, {});
+    CHECK_THROWS_WITH_AS(import_weights(folder / "own", copy, form), doctest::Contains("none of its tensors"),
+                         ConfigError);
   }
 
   TEST_CASE("files have channels before pixels, in convolutions and behind a flattening") {

@@ -234,7 +234,11 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
     text += fmt::format("  {:<36} {:<26} {:>20} {:>12} {:>14.3f}\n", layer.name, layer.kind, layer.output.to_string(),
                         layer.parameters, layer.forward_flops / 1e6);
   }
-  text += fmt::format("  {} parameters\n\nmemory per worker\n", plan.parameters);
+  std::size_t padding = 0;
+  for (const layers::LayerSummary& layer : plan.layers) padding += layer.padding;
+  text +=
+      fmt::format("  {} parameters{}\n\nmemory per worker\n", plan.parameters,
+                  padding == 0 ? "" : fmt::format(": {}, and {} that pad tables", plan.parameters - padding, padding));
   for (const auto& [kind, bytes] : plan.memory) {
     text += fmt::format("  {:<20} {:>12}\n", kind, bytes_text(static_cast<double>(bytes)));
   }

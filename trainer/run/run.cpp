@@ -236,9 +236,15 @@ void run_export(const RunSpec& config, const fs::path& checkpoint, const fs::pat
   require(!fs::is_directory(file), "--export {}: it is a folder", file.string());
   std::uint64_t step = 0;
   layers::Network network = load_network(config, "--from", checkpoint, step);
-  export_weights(file, network, {.model = config.model.name, .step = step});
+  const std::optional<layers::WeightsForm>& form = config.model.entry().weights;
+  export_weights(file, network, {.model = config.model.name, .step = step}, form);
   log::info(0, "wrote {} tensors of {} after step {} to {}", network.tensors().size(), config.model.name, step,
             file.string());
+  if (!form || file.filename() != "model.safetensors") return;
+  // Of that name the other program finds the weights in a folder, where it wants the model's description beside them.
+  const fs::path description = file.parent_path() / "config.json";
+  write_file_atomically(description, form->config(config.model.settings, {network.sample_shape(), network.classes()}));
+  log::info(0, "wrote {}", description.string());
 }
 
 }  // namespace dragonn::trainer

@@ -42,7 +42,8 @@ Training::Training(const Job& job, const RunPlan& plan, TrainingState& state, co
 void Training::prepare_fresh() {
   if (wants_costs(config_, communicator_.size())) given_profile(generation_.selection_question());
   if (config_.train.init_from.empty()) return;
-  for (const std::string& warning : import_weights(config_.train.init_from, state_.network))
+  for (const std::string& warning :
+       import_weights(config_.train.init_from, state_.network, config_.model.entry().weights))
     recorder_.warn("train.init_from: " + warning);
   log::info(communicator_.rank(), "starts from the weights in {}", config_.train.init_from);
 }

@@ -5,8 +5,8 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// The value of an activation; and its gradient from its output or (kGelu) its input, and the output's gradient.
-/// Comparisons keep a NaN.
+/// The value of an activation; and its gradient from its output or (kGelu, kGeluTanh) its input, and the output's
+/// gradient. Comparisons keep a NaN.
 template <Activation kKind>
 struct Formula;
 template <>
@@ -37,6 +37,19 @@ struct Formula<Activation::kGelu> {
   __device__ float operator()(float x) const { return x * below(x); }
   __device__ float operator()(float x, float g) const { return g * (below(x) + x * kNormalPeak * expf(-0.5f * x * x)); }
 };
+/// x * below(x), below(x) = (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + kCubic x^3).
+/// Source: Hendrycks and Gimpel, arXiv:1606.08415, section 2.
+template <>
+struct Formula<Activation::kGeluTanh> {
+  static constexpr float kRoot = 0.79788456080286536f;  // sqrt(2 / pi)
+  static constexpr float kCubic = 0.044715f;
+  static __device__ float below(float x) { return 0.5f * (1 + tanhf(kRoot * x * (1 + kCubic * x * x))); }
+  __device__ float operator()(float x) const { return x * below(x); }
+  __device__ float operator()(float x, float g) const {
+    const float share = below(x);  // whose slope is 2 share (1 - share) u'
+    return g * (share + x * 2 * share * (1 - share) * kRoot * (1 + 3 * kCubic * x * x));
+  }
+};
 
 template <Activation kKind>
 class CudaActivation final : public Plan {
@@ -55,8 +68,9 @@ std::unique_ptr<Plan> make_as() {
 
 std::unique_ptr<Plan> make(const Device&, Activation activation, std::size_t) {
   constexpr decltype(&make_as<Activation::kRelu>) kFactories[] = {
-      make_as<Activation::kRelu>, make_as<Activation::kClippedRelu>, make_as<Activation::kTanh>,
-      make_as<Activation::kSigmoid>, make_as<Activation::kGelu>};  // in the order of Activation
+      make_as<Activation::kRelu>, make_as<Activation::kClippedRelu>,
+      make_as<Activation::kTanh>, make_as<Activation::kSigmoid>,
+      make_as<Activation::kGelu>, make_as<Activation::kGeluTanh>};  // in the order of Activation
   return kFactories[static_cast<std::size_t>(activation)]();
 }
 
