@@ -15,6 +15,12 @@ namespace {
 /// The tokens of a piece of a long text: enough for matrix products at full rate.
 constexpr std::size_t kPiece = 256;
 
+/// @throws ConfigError unless the graph takes tokens.
+const LayerGraph& language_model(const LayerGraph& graph) {
+  if (std::ranges::any_of(graph.nodes(), [](const Node& node) { return node.traits.takes_tokens; })) return graph;
+  throw ConfigError("the model does not take tokens: only a language model continues a text");
+}
+
 }  // namespace
 
 /// The layers prepared for a number of new tokens, with their memory.
@@ -98,10 +104,8 @@ void Generator::Pass::run(std::size_t before) {
 }
 
 Generator::Generator(const LayerGraph& graph, ParameterArena& arena, std::int64_t longest)
-    : whole_(graph.with_steps(longest)), single_(graph.with_steps(1)), arena_(arena) {
+    : whole_(language_model(graph).with_steps(longest)), single_(graph.with_steps(1)), arena_(arena) {
   const std::vector<Node>& nodes = whole_.nodes();
-  const bool takes_tokens = std::ranges::any_of(nodes, [](const Node& node) { return node.traits.takes_tokens; });
-  if (!takes_tokens) throw ConfigError("the model does not take tokens: only a language model continues a text");
   next_steps_.resize(nodes.size());
   for (NodeId id = 1; id < nodes.size(); ++id) {
     const Node& node = nodes[id];

@@ -25,7 +25,6 @@
 #include "layers/generator.h"
 #include "layers/network.h"
 #include "layers/token_sampler.h"
-#include "trainer/command_line.h"
 #include "trainer/config/config.h"
 #include "trainer/run/run.h"
 #include "trainer/weights/model_weights.h"
@@ -48,7 +47,7 @@ std::string rate_text(std::size_t tokens, Seconds time) {
 class Sample {
  public:
   explicit Sample(CLI::App& command) {
-    command.add_option("RUN_DIR", line_.from, "Run folder, of which the newest checkpoint counts, or a checkpoint");
+    command.add_option("RUN_DIR", run_, "Run folder, of which the newest checkpoint counts, or a checkpoint");
     command
         .add_option("--prompt", prompt_, "Text to continue; -: the standard input; else it begins a text of its own")
         ->type_name("TEXT");
@@ -68,13 +67,9 @@ class Sample {
         ->type_name("DIR");
     command.add_option("--weights", weights_, "Weights in a safetensors file, with --config instead of RUN_DIR")
         ->type_name("FILE");
-    command.add_option("--config", line_.config, "Read this config instead of the run's config.toml")
-        ->type_name("CONFIG");
-    command.add_option("--set", line_.overrides, "Set a key, as data.window=1024 (repeatable)")
+    command.add_option("--config", config_, "Read this config instead of the run's config.toml")->type_name("CONFIG");
+    command.add_option("--set", overrides_, "Set a key, as data.window=1024 (repeatable)")
         ->type_name("KEY=VALUE")
-        ->allow_extra_args(false);
-    command.add_option("--plugin", line_.plugins, "Load a shared object with components of your own (repeatable)")
-        ->type_name("FILE")
         ->allow_extra_args(false);
     command.add_option("--threads", threads_, "Threads; 0: one per processor")
         ->check(CLI::Range(0, 1024))
@@ -102,10 +97,9 @@ class Sample {
 
  private:
   trainer::RunSpec load_config() const {
-    if (line_.from.empty() == weights_.empty())
+    if (run_.empty() == weights_.empty() || (run_.empty() && config_.empty()))
       throw ConfigError("expected either RUN_DIR, or --weights with --config; see dragonn sample --help");
-    for (const std::string& file : line_.plugins) trainer::load_plugin_methods(file, "--plugin " + file);
-    return trainer::load_config(line_.config_file(), line_.overrides);
+    return trainer::load_config(config_.empty() ? trainer::config_of_run(run_) : config_, overrides_);
   }
 
   std::unique_ptr<data::Tokenizer> find_tokenizer(const trainer::RunSpec& config) const {
@@ -129,7 +123,7 @@ class Sample {
 
   layers::Network load_network(const trainer::RunSpec& config) const {
     std::uint64_t step = 0;
-    if (weights_.empty()) return trainer::load_network(config, "sample", line_.from, step);
+    if (weights_.empty()) return trainer::load_network(config, "sample", run_, step);
     layers::Network network = trainer::make_network(config);
     network.initialize(static_cast<std::uint64_t>(config.seed));
     for (const std::string& warning : trainer::import_weights(weights_, network, config.model.entry().weights))
@@ -174,10 +168,10 @@ class Sample {
     return 0;
   }
 
-  trainer::CommandLine line_;
   layers::SamplingRules rules_;
-  std::string prompt_, weights_;
-  std::filesystem::path tokenizer_;
+  std::string prompt_;
+  std::filesystem::path run_, config_, weights_, tokenizer_;
+  std::vector<std::string> overrides_;
   std::size_t tokens_ = 200;
   std::uint64_t seed_ = 0;
   int threads_ = 0;

@@ -142,6 +142,20 @@ int train(Training& training, const comm::Communicator& communicator) {
 
 }  // namespace
 
+fs::path run_of(const fs::path& named) {
+  fs::path given = named.lexically_normal();
+  if (!given.has_filename()) given = given.parent_path();  // "runs/a/"
+  if (fs::is_directory(given / "checkpoints")) return given;
+  return given.parent_path().filename() == "checkpoints" ? given.parent_path().parent_path() : fs::path();
+}
+
+fs::path config_of_run(const fs::path& named) {
+  const fs::path run = run_of(named);
+  if (!run.empty() && fs::exists(RunFolder{run}.config())) return RunFolder{run}.config();
+  throw ConfigError(
+      fmt::format("no config file given, and {} is not in a run folder with a config.toml", named.string()));
+}
+
 comm::LocalOptions local_options(const Config& config) {
   const NetworkConfig& network = config.network;
   const bool measured = network.compute == comm::Compute::kMeasured;

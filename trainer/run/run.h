@@ -27,6 +27,11 @@ struct RunFolder {
   std::filesystem::path gradients() const { return path / "gradients"; }
 };
 
+/// Returns the run folder that a path names, directly or by a checkpoint in it; empty if none.
+std::filesystem::path run_of(const std::filesystem::path& named);
+/// Returns the config of that run. @throws ConfigError if there is none.
+std::filesystem::path config_of_run(const std::filesystem::path& named);
+
 /// The data that all ranks of a run have before they are connected.
 struct Job {
   RunSpec config;
