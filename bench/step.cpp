@@ -28,7 +28,6 @@
 #include "core/error.h"
 #include "kernels/device_math.h"
 #include "kernels/devices.h"
-#include "kernels/repeated_work.h"
 #include "kernels/trace.h"
 #include "layers/layer.h"
 
@@ -193,6 +192,8 @@ class StepBenchmark final : public Benchmark {
     add_device_option(command, device_);
     command.add_option("--device-math", math_, "Precision of the factors of matrix products on a GPU")
         ->check(CLI::IsMember(choice_names<kernels::DeviceMath>()));
+    command.add_option("--recompute", recompute_, "What backward computes again to save memory (train.recompute)")
+        ->check(CLI::IsMember(choice_names<layers::Recompute>()));
     command.add_option("--graphs", graphs_, "Whether a GPU repeats forward and backward as CUDA graphs")
         ->check(CLI::IsMember({"on", "off", "both"}));
     add_threads_option(command, threads_);
@@ -228,7 +229,6 @@ class StepBenchmark final : public Benchmark {
   Rows run(Progress& progress) override {
     if (!dump_.empty() && models_.size() != 1) throw ConfigError("--dump takes one --model");
     omp_set_num_threads(threads_);
-    kernels::set_math(device_of(device_), choice_of<kernels::DeviceMath>("device math", math_));
     progress.plan(static_cast<double>(models_.size()) * (graphs_ == "both" ? 2 : 1) * rounds_);
     Rows rows;
     for (const std::string& model : models_) {
@@ -250,6 +250,8 @@ class StepBenchmark final : public Benchmark {
     settings.model_settings = model_settings_;
     settings.batch = batch_;
     settings.device = device_of(device_);
+    settings.execution.math = choice_of<kernels::DeviceMath>("device math", math_);
+    settings.execution.recompute = choice_of<layers::Recompute>("recompute", recompute_);
     settings.weights = weights_;
     if (classes_) settings.classes = *classes_;
     if (sample_) settings.sample = parse_sample(*sample_);
@@ -263,11 +265,13 @@ class StepBenchmark final : public Benchmark {
                 {"device_math", math_},
                 {"graphs", graphs && !settings.device.is_cpu()},
                 {"threads", threads_}});
+    // Only then, so that other rows have the conditions that they had in earlier versions.
+    if (settings.execution.recompute != layers::Recompute::kNone) row["recompute"] = recompute_;
     return row;
   }
 
-  Rows profile(const StepSettings& settings, Progress& progress) const {
-    kernels::set_recording(settings.device, false);
+  Rows profile(StepSettings settings, Progress& progress) const {
+    settings.execution.records = false;
     TrainingStep step(settings);
     for (int warm_up = 0; warm_up < 2; ++warm_up) {
       step.compute_gradients();
@@ -290,8 +294,8 @@ class StepBenchmark final : public Benchmark {
     return rows;
   }
 
-  nlohmann::ordered_json measure(const StepSettings& settings, bool graphs, Progress& progress) const {
-    kernels::set_recording(settings.device, graphs);
+  nlohmann::ordered_json measure(StepSettings settings, bool graphs, Progress& progress) const {
+    settings.execution.records = graphs;
     TrainingStep step(settings);
     const auto one_step = [&] {
       step.compute_gradients();
@@ -303,8 +307,7 @@ class StepBenchmark final : public Benchmark {
       one_step();
     };
     const std::int64_t side = product_side_.value_or(settings.device.is_cpu() ? 2048 : 8192);
-    const std::function<void()> product =
-        make_large_product(settings.device, choice_of<kernels::DeviceMath>("device math", math_), side);
+    const std::function<void()> product = make_large_product(settings.device, settings.execution.math, side);
     one_step();  // makes the plans
     one_step();  // a GPU records them
     product();
@@ -338,7 +341,7 @@ class StepBenchmark final : public Benchmark {
   std::optional<std::string> sample_;
   std::string dump_, weights_;
   bool profile_ = false;
-  std::string device_ = "cpu", math_ = "float32", graphs_ = "on";
+  std::string device_ = "cpu", math_ = "float32", graphs_ = "on", recompute_ = "none";
   int threads_ = 1;
   int rounds_ = 15;
   std::optional<std::int64_t> product_side_;
@@ -347,7 +350,7 @@ class StepBenchmark final : public Benchmark {
 const Registration<BenchmarkEntry> registration{
     {{"step", "Measures training steps, against the rate of large matrix products"},
      [] { return std::make_unique<StepBenchmark>(); },
-     {.conditions = {"sample", "classes", "batch", "device", "device_math", "graphs", "threads"},
+     {.conditions = {"sample", "classes", "batch", "device", "device_math", "recompute", "graphs", "threads"},
       .results = {"model", "parameters", "seconds_median", "samples_per_second", "gflops", "of_gemm", "pass", "layer",
                   "layer_kind", "milliseconds", "share", "layer_gflops", "megabytes"}},
      {"step --model resnet20 --batch 32 --threads 1", "step --model lstm_lm --set hidden=650 --sample 35 --profile",

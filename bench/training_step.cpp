@@ -37,7 +37,8 @@ Settings model_settings(const StepSettings& settings) {
 
 layers::Network make_network(const StepSettings& settings) {
   const layers::ModelContext context{settings.sample, settings.classes};
-  return layers::Network(entry_of(settings).make(model_settings(settings), context), 0.0, settings.device);
+  return layers::Network(entry_of(settings).make(model_settings(settings), context), 0.0, settings.device,
+                         settings.execution);
 }
 
 /// Returns how many labels the samples of a batch have together.

@@ -23,6 +23,7 @@ struct StepSettings {
   std::uint64_t seed = 1;
   std::string weights = {};  ///< safetensors file that the parameters start from; empty: drawn by the seed
   Device device = {};
+  layers::Execution execution = {};
 };
 
 /// Returns a model's default measurement: samples and classes of its kind of input.

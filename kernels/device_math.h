@@ -6,7 +6,7 @@
 #include <array>
 
 #include "core/device.h"
-#include "kernels/operation.h"
+#include "core/error.h"
 #include "kernels/typed_view.h"
 
 namespace dragonn::kernels {
@@ -25,10 +25,15 @@ constexpr auto choices(DeviceMath) {
   return std::array{"float32", "tf32", "bf16"};
 }
 
-/// Sets the precision of plans that this thread makes on `device` from now on; a plan keeps its own. The default is
-/// float32. @throws ConfigError if the device has no such mode.
-extern Operation<void(const Device& device, DeviceMath math)> set_math;
-/// Returns the type of activations that goes with the precision of this thread's plans on `device`.
-extern Operation<ElementType(const Device& device)> storage_type;
+/// Returns the type of activations that goes with a precision.
+constexpr ElementType storage_type(DeviceMath math) {
+  return math == DeviceMath::kBf16 ? ElementType::kBf16 : ElementType::kFloat32;
+}
+
+/// Checks a precision. @throws ConfigError if the device does not have it.
+inline void check_math(const Device& device, DeviceMath math) {
+  if (device.is_cpu() && math != DeviceMath::kFloat32)
+    throw ConfigError("the CPU multiplies in float32 only: valid is \"float32\"");
+}
 
 }  // namespace dragonn::kernels

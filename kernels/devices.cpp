@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "kernels/device_math.h"
 #include "kernels/repeated_work.h"
 #include "kernels/trace.h"
 
@@ -64,12 +63,6 @@ void transfer_bytes(View<const std::byte> source, View<std::byte> target) {
 constinit decltype(make_work_recorder) make_work_recorder("record work", [](const Device&) {
   return std::unique_ptr<WorkRecorder>();
 });
-constinit decltype(set_recording) set_recording("set_recording", [](const Device&, bool) {});
-
-constinit decltype(set_math) set_math("set_math", [](const Device&, DeviceMath math) {
-  if (math != DeviceMath::kFloat32) throw ConfigError("the CPU multiplies in float32 only: valid is \"float32\"");
-});
-constinit decltype(storage_type) storage_type("storage_type", [](const Device&) { return ElementType::kFloat32; });
 
 TraceFunctions register_trace(DeviceType type, TraceFunctions functions) {
   return std::exchange(traces[static_cast<std::size_t>(type)], functions);

@@ -30,11 +30,8 @@ class WorkRecorder {
   virtual void repeat() = 0;
 };
 
-/// The recorders; null if work is not recorded: on the CPU, and after set_recording(device, false).
+/// The recorders; null on the CPU, which records nothing.
 extern Operation<std::unique_ptr<WorkRecorder>(const Device&)> make_work_recorder;
-
-/// Sets whether RepeatedWork objects that this thread makes on `device` from now on record. By default they do.
-extern Operation<void(const Device& device, bool recording)> set_recording;
 
 /// Runs work that is the same every time. The first run is done directly: libraries choose algorithms then, and memory
 /// grows. The second is recorded and replayed, as are all after it. Work that has no recorder, or cannot be recorded,
@@ -42,7 +39,9 @@ extern Operation<void(const Device& device, bool recording)> set_recording;
 /// A replay costs the host one call, instead of one per kernel.
 class RepeatedWork {
  public:
-  explicit RepeatedWork(const Device& device) : recorder_(make_work_recorder(device)) {}
+  /// @param records work is recorded if the device can.
+  explicit RepeatedWork(const Device& device, bool records = true)
+      : recorder_(records ? make_work_recorder(device) : nullptr) {}
 
   /// Runs the work. @param work gives the device the same, with the same addresses and values, since the last call of
   /// forget().

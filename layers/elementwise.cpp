@@ -20,6 +20,7 @@ Layer activation(kernels::Activation activation) {
                      .forward_in_place = !reads_input,
                      .backward_in_place = true,
                      .takes_bf16 = true,
+                     .is_cheap = reads_input,
                      .is_stepwise = true},
           .output_shape = [=](Shapes inputs) -> Shape { return first_input(kind, inputs, 1); },
           .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {

@@ -76,14 +76,25 @@ LayerGraph LayerGraph::with_steps(std::int64_t steps) const {
   LayerGraph graph(sample_shape_.with_batch(steps));
   for (NodeId id = 1; id < nodes_.size(); ++id) {
     const Node& node = nodes_[id];
-    graph.add(node.name, node.layer, node.inputs, node.tied_to);
+    graph.nodes_[graph.add(node.name, node.layer, node.inputs, node.tied_to)].block = node.block;
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (graph.parameters_[i].shape != parameters_[i].shape)
       throw ShapeError(fmt::format("a network of {} takes no samples of {} steps: parameter {} depends on them",
                                    sample_shape_.to_string(), steps, parameters_[i].name));
-  graph.set_loss(loss_);
+  graph.set_loss(loss_, chunk_rows_);
   return graph;
+}
+
+std::size_t LayerGraph::classes() const {
+  std::int64_t classes = nodes_.back().output.extents().back();
+  for (std::size_t parameter : nodes_.back().parameters) classes -= parameters_[parameter].padding;
+  return static_cast<std::size_t>(classes);
+}
+
+void LayerGraph::make_block(NodeId first) {
+  ++blocks_;
+  for (NodeId id = first; id < nodes_.size(); ++id) nodes_[id].block = blocks_;
 }
 
 std::size_t LayerGraph::parameter(const std::string& layer, ParameterSpec spec, std::optional<NodeId> tied_to) {

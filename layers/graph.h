@@ -23,6 +23,7 @@ struct Node {
   std::shared_ptr<const Layer> layer;  ///< null for the network's input; shared with the graphs of other lengths
   std::vector<NodeId> inputs;
   std::optional<NodeId> tied_to;
+  std::size_t block = 0;  ///< the number of its block, from 1 on; 0: it is in none
   std::vector<Shape> input_shapes;
   Shape output;
   /// The extents, channels last, of the images of which the output's last axis is a flattening; rank 0 if it is none.
@@ -50,7 +51,17 @@ class LayerGraph {
     return add(name, std::make_shared<const Layer>(std::move(layer)), std::move(inputs), tied_to);
   }
   /// Sets the loss. The default is softmax cross-entropy of one class per sample.
-  void set_loss(Loss loss) { loss_ = std::move(loss); }
+  /// @param chunk_rows if not 0: the last layer and the loss run by chunks of at most so many rows (samples, or their
+  /// steps), so that the logits of all rows are never in memory. A chunk goes through forward, loss and backward of the
+  /// last layer before the next one; the gradients of its parameters sum over the chunks. The last layer must have
+  /// LayerTraits::works_by_rows, and the loss Loss::sums_rows. Layers that can then add to the gradient of a tied
+  /// parameter directly: its bits are not those of the whole loss.
+  void set_loss(Loss loss, std::size_t chunk_rows = 0) {
+    loss_ = std::move(loss);
+    chunk_rows_ = chunk_rows;
+  }
+  /// Makes a block of the layers from `first` to the last one: backward may compute their outputs again at once.
+  void make_block(NodeId first);
 
   /// Returns the graph of the same layers and parameters for samples of `steps` time steps, their first extent.
   /// @throws ShapeError if a layer does not take that many.
@@ -62,6 +73,12 @@ class LayerGraph {
   const std::vector<StatisticsSpec>& statistics() const { return statistics_; }
   const std::vector<StateSpec>& states() const { return states_; }
   const Loss& loss() const { return loss_; }
+  /// The largest number of rows of a chunk; 0 if the loss takes all at once.
+  std::size_t chunk_rows() const { return chunk_rows_; }
+  /// Returns the extent of the output's last axis.
+  std::size_t columns() const { return static_cast<std::size_t>(nodes_.back().output.extents().back()); }
+  /// Returns the number of classes: the columns without those that only pad (ParameterSpec::padding).
+  std::size_t classes() const;
 
   /// Returns, by node, whether its output needs a gradient: if a parameter is at or before it, and always if `input`.
   std::vector<bool> gradient_needs(bool input) const;
@@ -82,6 +99,8 @@ class LayerGraph {
   std::vector<StatisticsSpec> statistics_;
   std::vector<StateSpec> states_;
   Loss loss_;
+  std::size_t chunk_rows_ = 0;
+  std::size_t blocks_ = 0;
 };
 
 /// Returns `sample` with a batch axis in front.

@@ -13,6 +13,13 @@ namespace dragonn::layers {
 
 using kernels::TypedView;
 
+/// The views of one pass of a node, besides those that are the same in all.
+struct GraphPlan::Run {
+  std::vector<TypedView<const float>> inputs;
+  TypedView<float> output;
+  View<float> saved, scratch;
+};
+
 /// The views of one node, bound once so that a pass allocates nothing.
 struct GraphPlan::Step {
   struct Sum {
@@ -20,12 +27,11 @@ struct GraphPlan::Step {
     TypedView<const float> addend;
   };
 
-  std::vector<TypedView<const float>> inputs, output_gradients;
+  Run forward, again, backward;
+  std::vector<TypedView<const float>> output_gradients;
   std::vector<TypedView<float>> input_gradients;
   std::vector<View<const float>> parameters;
   std::vector<View<float>> statistics, states, parameter_gradients;
-  TypedView<float> output;
-  View<float> saved, forward_scratch, backward_scratch;
   std::vector<Sum> sums;  // of output gradients, and of a tied parameter's gradient into the arena
 };
 
@@ -42,10 +48,11 @@ std::vector<View<float>> cut(View<float> memory, const std::vector<Spec>& specs,
   return views;
 }
 
-std::vector<kernels::PlanMemory> memory_of(const std::vector<std::unique_ptr<LayerPlan>>& plans) {
-  std::vector<kernels::PlanMemory> memory;
-  for (const auto& plan : plans) memory.push_back(plan == nullptr ? kernels::PlanMemory{} : plan->memory());
-  return memory;
+/// Returns the context of a plan for another number of rows, of a layer that works by rows.
+PlanContext with_rows(PlanContext context, std::size_t rows) {
+  for (Shape* shape : {&context.inputs[0], &context.output})
+    *shape = {static_cast<std::int64_t>(rows), shape->extents().back()};
+  return context;
 }
 
 /// Returns the number of random streams: one for each node if any layer draws, else 0.
@@ -67,37 +74,55 @@ std::string bf16_obstacle(const LayerGraph& graph) {
 }
 
 GraphPlan::GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, bool input_gradient,
-                     kernels::ElementType type)
+                     kernels::ElementType type, const Execution& execution)
     : graph_(graph),
       batch_(batch),
       mode_(mode),
       types_(element_types(graph, type)),
-      plans_(make_plans(device, input_gradient, type)),
-      schedule_(graph, batch, mode, input_gradient, memory_of(plans_), types_),
+      plans_(make_plans(device, input_gradient, type, execution.math)),
+      schedule_(graph, batch, mode, input_gradient, plan_memory(), types_, execution.recompute),
       workspace_(nullptr, 0, device),
       lengths_(graph.nodes().size() * batch),
       steps_(graph.nodes().size()),
       stream_keys_(count_streams(graph, mode), host_memory_for(device)),
       streams_(stream_keys_.size(), device),
-      forward_work_(device),
-      backward_work_(device) {}
+      forward_work_(device, execution.records),
+      backward_work_(device, execution.records) {}
 
 GraphPlan::~GraphPlan() = default;
 
 std::vector<std::unique_ptr<LayerPlan>> GraphPlan::make_plans(Device device, bool input_gradient,
-                                                              kernels::ElementType type) const {
+                                                              kernels::ElementType type, kernels::DeviceMath math) {
   const std::vector<bool> needs = graph_.gradient_needs(input_gradient);
   const auto batch = static_cast<std::int64_t>(batch_);
   std::vector<std::unique_ptr<LayerPlan>> plans;
   for (const Node& node : graph_.nodes()) {
-    PlanContext context{device, mode_, {}, node.output.with_batch(batch), {}, type};
+    PlanContext context{device, mode_, {}, node.output.with_batch(batch), {}, type, math};
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       context.inputs.push_back(node.input_shapes[i].with_batch(batch));
       context.input_gradients.push_back(needs[node.inputs[i]]);
     }
+    const std::size_t chunk = plans.size() == graph_.output() ? chunk_rows(graph_, batch_) : 0;
+    if (chunk > 0) {
+      const std::size_t rest = output_rows(graph_, batch_) % chunk;
+      if (rest > 0) last_chunk_plan_ = node.layer->plan(with_rows(context, rest));
+      context = with_rows(std::move(context), chunk);
+    }
     plans.push_back(node.layer == nullptr || node.traits.is_view ? nullptr : node.layer->plan(context));
   }
   return plans;
+}
+
+std::vector<kernels::PlanMemory> GraphPlan::plan_memory() const {
+  std::vector<kernels::PlanMemory> memory;
+  for (const auto& plan : plans_) memory.push_back(plan == nullptr ? kernels::PlanMemory{} : plan->memory());
+  if (last_chunk_plan_ != nullptr) {
+    const kernels::PlanMemory last = last_chunk_plan_->memory();
+    kernels::PlanMemory& all = memory.back();
+    all = {std::max(all.saved, last.saved), std::max(all.forward_scratch, last.forward_scratch),
+           std::max(all.backward_scratch, last.backward_scratch)};
+  }
+  return memory;
 }
 
 std::vector<LayerDescription> GraphPlan::describe() const {
@@ -141,19 +166,28 @@ void GraphPlan::bind(View<float> workspace, ParameterArena& arena, View<float> s
     const Node& node = graph_.nodes()[id];
     const NodeSchedule& blocks = schedule_[id];
     Step step;
-    for (NodeId input : node.inputs) step.inputs.push_back(values(schedule_[input].output, input));
-    step.output = values(blocks.output, id);
-    step.saved = whole(blocks.saved);
-    step.forward_scratch = whole(blocks.forward_scratch);
-    step.backward_scratch = whole(blocks.backward_scratch);
+    const bool runs_again = schedule_.again_time(id) != GraphSchedule::kNever;
+    step.forward = run_at(id, schedule_.forward_time(id), blocks.forward.saved, blocks.forward.scratch);
+    if (runs_again) step.again = run_at(id, schedule_.again_time(id), blocks.again.saved, blocks.again.scratch);
     for (std::size_t index : node.statistics) step.statistics.push_back(all_statistics[index]);
     for (std::size_t index : node.states) step.states.push_back(all_states[index]);
     for (ParameterId parameter : node.parameters) step.parameters.push_back(arena.value(parameter));
-    if (blocks.runs_backward) bind_backward(id, arena, step);
+    if (blocks.runs_backward) {
+      step.backward = run_at(id, schedule_.backward_time(id), runs_again ? blocks.again.saved : blocks.forward.saved,
+                             blocks.backward_scratch);
+      bind_backward(id, arena, step);
+    }
     steps_[id] = std::move(step);
   }
   forward_work_.forget();
   backward_work_.forget();
+}
+
+GraphPlan::Run GraphPlan::run_at(NodeId id, std::size_t time, MemoryPlanner::Block saved,
+                                 MemoryPlanner::Block scratch) const {
+  Run run{{}, values(schedule_.value(id, time), id), whole(saved), whole(scratch)};
+  for (NodeId input : graph_.nodes()[id].inputs) run.inputs.push_back(values(schedule_.value(input, time), input));
+  return run;
 }
 
 void GraphPlan::bind_backward(NodeId id, ParameterArena& arena, Step& step) const {
@@ -197,15 +231,65 @@ void GraphPlan::forward(const PassKey& key, std::span<const std::int32_t> length
 }
 
 void GraphPlan::run_forward() {
-  const TypedView<float> input = values(schedule_[LayerGraph::input()].output, LayerGraph::input());
+  const TypedView<float> input = values(schedule_[LayerGraph::input()].forward.output, LayerGraph::input());
   if (input.type() != kernels::ElementType::kFloat32) kernels::convert(this->input(), input);
   for (NodeId id = 1; id < steps_.size(); ++id) {
-    if (plans_[id] == nullptr) continue;
-    const Step& step = steps_[id];
-    const kernels::TraceRange range(workspace_.device(), graph_.nodes()[id].name.c_str());
-    plans_[id]->forward({step.inputs, step.parameters, step.statistics, step.states, lengths_of(id), step.output,
-                         step.saved, step.forward_scratch, stream(id)});
+    if (plans_[id] == nullptr || (id == graph_.output() && runs_in_chunks())) continue;
+    run_layer(id, steps_[id].forward);
   }
+}
+
+void GraphPlan::run_layer(NodeId id, const Run& run) {
+  const Step& step = steps_[id];
+  const kernels::TraceRange range(workspace_.device(), graph_.nodes()[id].name.c_str());
+  plans_[id]->forward({run.inputs, step.parameters, step.statistics, step.states, lengths_of(id), run.output, run.saved,
+                       run.scratch, stream(id)});
+}
+
+void GraphPlan::for_each_chunk(const ChunkBody& body) {
+  const NodeId last = graph_.output();
+  const Step& step = steps_[last];
+  const std::size_t rows = output_rows(graph_, batch_), chunk = schedule_.chunk_rows(), columns = graph_.columns();
+  const std::size_t features = step.forward.inputs[0].size() / rows;
+  const kernels::TraceRange range(workspace_.device(), graph_.nodes()[last].name.c_str());
+  for (std::size_t begin = 0; begin < rows; begin += chunk) {
+    const std::size_t count = std::min(chunk, rows - begin);
+    LayerPlan& plan = count == chunk ? *plans_[last] : *last_chunk_plan_;
+    const TypedView<const float> input = step.forward.inputs[0].subview(begin * features, count * features);
+    const OutputChunk part{begin, count, step.forward.output.subview(0, count * columns)};
+    plan.forward({.inputs = {&input, 1},
+                  .parameters = step.parameters,
+                  .output = part.output,
+                  .saved = step.forward.saved,
+                  .scratch = step.forward.scratch});
+    body(plan, input, part);
+  }
+}
+
+void GraphPlan::run_chunks(const ChunkFunction& loss) {
+  const Step& step = steps_[graph_.output()];
+  const auto run = [&](LayerPlan& plan, TypedView<const float> input, const OutputChunk& chunk) {
+    loss(chunk);
+    if (mode_ != Mode::kTrain) return;
+    const TypedView<const float> gradient = chunk.output;
+    TypedView<float> input_gradient = step.input_gradients[0];
+    const std::size_t features = input.size() / chunk.rows;
+    if (!input_gradient.empty()) input_gradient = input_gradient.subview(chunk.begin * features, input.size());
+    plan.backward({.inputs = {&input, 1},
+                   .parameters = step.parameters,
+                   .output_gradients = {&gradient, 1},
+                   .input_gradients = {&input_gradient, 1},
+                   .parameter_gradients = step.parameter_gradients,
+                   .saved = step.backward.saved,
+                   .scratch = step.backward.scratch,
+                   .adds_parameter_gradients = chunk.begin > 0});
+  };
+  for_each_chunk(std::ref(run));
+}
+
+void GraphPlan::compute_chunks(const ChunkFunction& take) {
+  const auto run = [&](LayerPlan&, TypedView<const float>, const OutputChunk& chunk) { take(chunk); };
+  for_each_chunk(std::ref(run));
 }
 
 void GraphPlan::backward(const std::function<void(ParameterId)>& ready) {
@@ -217,13 +301,18 @@ void GraphPlan::backward(const std::function<void(ParameterId)>& ready) {
 }
 
 void GraphPlan::run_backward(const std::function<void(ParameterId)>& ready) {
-  for (NodeId id = graph_.output(); id > 0; --id) {
-    if (!schedule_[id].runs_backward) continue;
+  for (const auto& [id, is_forward] : schedule_.later_passes()) {
+    if (is_forward) {
+      run_layer(id, steps_[id].again);
+      continue;
+    }
     const Step& step = steps_[id];
     const kernels::TraceRange range(workspace_.device(), graph_.nodes()[id].name.c_str());
-    if (plans_[id] != nullptr)
-      plans_[id]->backward({step.inputs, step.output, step.parameters, step.output_gradients, step.input_gradients,
-                            step.parameter_gradients, lengths_of(id), step.saved, step.backward_scratch, stream(id)});
+    const bool has_run = id == graph_.output() && runs_in_chunks();
+    if (plans_[id] != nullptr && !has_run)
+      plans_[id]->backward({step.backward.inputs, step.backward.output, step.parameters, step.output_gradients,
+                            step.input_gradients, step.parameter_gradients, lengths_of(id), step.backward.saved,
+                            step.backward.scratch, stream(id), schedule_[id].adds_parameter_gradients});
     for (const Step::Sum& sum : step.sums) kernels::add(sum.target, sum.addend, sum.target);
     if (!ready || schedule_[id].ready.empty()) continue;
     kernels::synchronize(workspace_.device());  // final is what another thread, with a stream of its own, may read

@@ -26,6 +26,13 @@ struct PassKey {
 /// Returns why a graph's activations cannot be kept in bf16: the layer that does not take it; else empty.
 std::string bf16_obstacle(const LayerGraph& graph);
 
+/// Some rows of the output of a graph whose loss runs in chunks.
+struct OutputChunk {
+  std::size_t begin, rows;
+  kernels::TypedView<float> output;  ///< [rows, columns]
+};
+using ChunkFunction = std::function<void(const OutputChunk&)>;
+
 /// Owns the plans of the layers and runs them in memory that its owner lends: plans of several batch sizes share one
 /// workspace. On a GPU a pass without lengths is recorded when it runs for the second time, and replayed from then on.
 /// So is backward, unless the caller wants to know when each gradient is final.
@@ -36,8 +43,9 @@ class GraphPlan {
  public:
   /// Makes a plan per layer; `graph` must outlive this. @param input_gradient backward computes that of the network's
   /// input.  @param type of activations and their gradients in memory; all layers must take it (bf16_obstacle).
+  /// @param execution what it computes again must fit the graph (check_recompute).
   GraphPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device = {}, bool input_gradient = false,
-            kernels::ElementType type = kernels::ElementType::kFloat32);
+            kernels::ElementType type = kernels::ElementType::kFloat32, const Execution& execution = {});
   ~GraphPlan();
   GraphPlan(const GraphPlan&) = delete;
   GraphPlan& operator=(const GraphPlan&) = delete;
@@ -59,12 +67,23 @@ class GraphPlan {
   void bind(View<float> workspace, ParameterArena& arena, View<float> statistics, View<float> states = {});
 
   /// Views into the workspace, with the batch as first axis. Fill input(), which is float32 in any case, before forward
-  /// and output_gradient() before backward; the passes overwrite both.
+  /// and output_gradient() before backward; the passes overwrite both. If the loss runs in chunks, output() and
+  /// output_gradient() have no values.
   View<float> input() const { return memory(schedule_.input(), elements(LayerGraph::input())); }
-  TypedView<float> output() const { return values(schedule_[graph_.output()].output, graph_.output()); }
+  TypedView<float> output() const { return values(schedule_[graph_.output()].forward.output, graph_.output()); }
   TypedView<float> output_gradient() const { return values(schedule_.loss_gradient(), graph_.output()); }
   /// The gradient of the network's input after backward, if it was asked for.
   TypedView<const float> input_gradient() const { return values(schedule_.input_gradient(), LayerGraph::input()); }
+
+  /// Returns whether the loss runs in chunks. If so, forward stops in front of the last layer, for run_chunks().
+  bool runs_in_chunks() const { return schedule_.chunk_rows() > 0; }
+  /// Runs the last layer by chunks of rows. `loss` gets each chunk's output. In training it puts the gradient in its
+  /// place, with which the layer runs backward: the parameters' gradients of the arena are overwritten, and the input's
+  /// gradient is there for backward().
+  void run_chunks(const ChunkFunction& loss);
+  /// Computes the last layer's output again, with the parameters as they are now: `take` gets it chunk by chunk. May be
+  /// called until the next forward.
+  void compute_chunks(const ChunkFunction& take);
 
   /// Runs forward. On a GPU, wait for it before the next one. @param lengths [batch], valid time steps; empty: all are.
   void forward(const PassKey& key, std::span<const std::int32_t> lengths = {});
@@ -76,17 +95,23 @@ class GraphPlan {
   const std::string& repetition_obstacle() const;
 
  private:
+  struct Run;
   struct Step;
 
-  std::size_t elements(NodeId node) const { return graph_.nodes()[node].output.size() * batch_; }
+  std::size_t elements(NodeId node) const { return schedule_.elements(node); }
   /// Returns the values of a node's output, or of its gradient, that are in this block.
   TypedView<float> values(MemoryPlanner::Block block, NodeId node) const;
   View<float> memory(MemoryPlanner::Block block, std::size_t floats) const;
   View<float> whole(MemoryPlanner::Block block) const;
-  std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient,
-                                                     kernels::ElementType type) const;
+  std::vector<std::unique_ptr<LayerPlan>> make_plans(Device device, bool input_gradient, kernels::ElementType type,
+                                                     kernels::DeviceMath math);
+  std::vector<kernels::PlanMemory> plan_memory() const;
+  using ChunkBody = std::function<void(LayerPlan&, TypedView<const float> input, const OutputChunk&)>;
+  void for_each_chunk(const ChunkBody& body);
   void bind_backward(NodeId id, ParameterArena& arena, Step& step) const;
   void derive_lengths(std::span<const std::int32_t> lengths);
+  Run run_at(NodeId id, std::size_t time, MemoryPlanner::Block saved, MemoryPlanner::Block scratch) const;
+  void run_layer(NodeId id, const Run& run);
   void run_forward();
   void run_backward(const std::function<void(ParameterId)>& ready);
   View<const std::uint64_t> stream(NodeId node) const {
@@ -100,6 +125,7 @@ class GraphPlan {
   std::size_t batch_;
   Mode mode_;
   std::vector<kernels::ElementType> types_;        // per node, of its output and the gradient of that
+  std::unique_ptr<LayerPlan> last_chunk_plan_;     // of the last node, if the last chunk has fewer rows than the others
   std::vector<std::unique_ptr<LayerPlan>> plans_;  // per node; null for the input and views
   GraphSchedule schedule_;
   View<float> workspace_;

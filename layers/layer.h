@@ -2,6 +2,7 @@
 /// Layer: the description of one operation of a network. LayerPlan: the operation for one batch size, ready to run.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "core/parameter.h"
 #include "core/shape.h"
 #include "core/view.h"
+#include "kernels/device_math.h"
 #include "kernels/nn/plan.h"
 #include "kernels/typed_view.h"
 #include "layers/initializer.h"
@@ -25,6 +27,14 @@ namespace dragonn::layers {
 /// The purpose of a forward pass. kTrain: batch statistics, dropout, and memory for a backward pass. kEvaluate: running
 /// statistics and no dropout.
 enum class Mode { kTrain, kEvaluate };
+
+/// What a training step does not keep from forward to backward, but computes again right before backward reads it: the
+/// same bits. kElementwise: outputs of layers with LayerTraits::is_cheap. kBlock: all outputs within the graph's blocks
+/// (LayerGraph::make_block), but for those that layers outside read.
+enum class Recompute { kNone, kElementwise, kBlock };
+constexpr auto choices(Recompute) {
+  return std::array{"none", "elementwise", "block"};
+}
 
 /// A parameter as its layer declares it; the graph prefixes the layer's name.
 struct ParameterSpec {
@@ -105,6 +115,13 @@ struct LayerTraits {
   bool takes_bf16 = false;
   /// The input is float32 whatever the type of the activations: whole numbers of more than 8 bits.
   bool takes_tokens = false;
+  /// A row of the output (all axes but the last) depends on that row of the only input alone, and plans take any number
+  /// of rows, [rows, features].
+  bool works_by_rows = false;
+  /// Backward can add to the gradients of the parameters (BackwardPass::adds_parameter_gradients).
+  bool adds_parameter_gradients = false;
+  /// Forward takes little time beside the products of other layers, and its input is kept for backward anyway.
+  bool is_cheap = false;
   /// In evaluation each time step of the output depends on that step of the inputs alone, not on its number either.
   bool is_stepwise = false;
 };
@@ -117,6 +134,14 @@ struct PlanContext {
   Shape output;
   std::vector<bool> input_gradients;                           ///< by input: whether backward computes its gradient
   kernels::ElementType type = kernels::ElementType::kFloat32;  ///< of activations and their gradients
+  kernels::DeviceMath math = kernels::DeviceMath::kFloat32;    ///< of products
+};
+
+/// How a device runs the passes of a network.
+struct Execution {
+  kernels::DeviceMath math = kernels::DeviceMath::kFloat32;  ///< of products, and of activations in memory
+  bool records = true;  ///< a GPU records passes, and replays them (kernels/repeated_work.h)
+  Recompute recompute = Recompute::kNone;
 };
 
 using Shapes = std::span<const Shape>;

@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "kernels/device_math.h"
 #include "kernels/devices.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/trace.h"
@@ -20,9 +19,11 @@ namespace {
 
 /// A plan with its loss, for one batch size, number of steps and mode.
 struct PreparedPlan {
-  PreparedPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, kernels::ElementType type)
-      : layers(graph, batch, mode, device, /*input_gradient=*/false, type),
-        loss(graph.loss().plan(device, graph.nodes().back().output.with_batch(static_cast<std::int64_t>(batch)))) {}
+  PreparedPlan(const LayerGraph& graph, std::size_t batch, Mode mode, Device device, kernels::ElementType type,
+               const Execution& execution)
+      : layers(graph, batch, mode, device, /*input_gradient=*/false, type, execution),
+        loss(graph.loss().plan(device, graph.nodes().back().output.with_batch(static_cast<std::int64_t>(batch)),
+                               graph.classes())) {}
 
   GraphPlan layers;
   LossPlan loss;
@@ -34,11 +35,44 @@ struct CarriedState {
   std::size_t batch = 0;  ///< 0: the next batch starts with zeros
 };
 
+/// Runs the last layer and the loss by chunks of rows.
+LossResult run_chunks(PreparedPlan& plan, const Targets& targets, double label_smoothing) {
+  const LayerGraph& graph = plan.layers.graph();
+  const bool training = plan.layers.mode() == Mode::kTrain;
+  if (targets.labels.size() != output_rows(graph, plan.layers.batch()))
+    throw ShapeError(fmt::format("a loss of {} rows with {} labels", output_rows(graph, plan.layers.batch()),
+                                 targets.labels.size()));
+  const std::size_t count = kernels::count_labels(targets.labels, graph.classes());
+  LossResult sums;
+  const auto add = [&](const OutputChunk& chunk) {
+    const kernels::TraceRange range(chunk.output.device(), "loss");
+    const LossResult own = plan.loss({.outputs = chunk.output,
+                                      .targets = {targets.labels.subview(chunk.begin, chunk.rows), {}},
+                                      .lengths = {},
+                                      .label_smoothing = label_smoothing,
+                                      .gradient = training ? chunk.output : kernels::TypedView<float>(),
+                                      .count = count});
+    sums.loss_sum += own.loss_sum;
+    sums.correct += own.correct;
+    sums.count += own.count;
+  };
+  plan.layers.run_chunks(std::ref(add));
+  return sums;
+}
+
 }  // namespace
 
 struct Network::Impl {
-  Impl(std::unique_ptr<LayerGraph> graph_layers, double smoothing, Device on)
-      : label_smoothing(smoothing), device(on), arena(on), statistics(0, on), workspace(0, on), logits(0, on) {
+  Impl(std::unique_ptr<LayerGraph> graph_layers, double smoothing, Device on, const Execution& how)
+      : label_smoothing(smoothing),
+        device(on),
+        execution(how),
+        arena(on),
+        statistics(0, on),
+        workspace(0, on),
+        logits(0, on) {
+    kernels::check_math(on, how.math);
+    check_recompute(*graph_layers, how.recompute);
     for (CarriedState& state : states) state.values = Buffer<float>(0, on);
     graphs.push_back(std::move(graph_layers));
   }
@@ -51,7 +85,7 @@ struct Network::Impl {
   const LayerGraph& graph() const { return *graphs.front(); }
   CarriedState& carried(Mode mode) { return states[mode == Mode::kTrain ? 0 : 1]; }
   GraphPlan make_plan(std::size_t batch, Mode mode) const {
-    return {graph(), batch, mode, device, /*input_gradient=*/false, activation_type()};
+    return {graph(), batch, mode, device, /*input_gradient=*/false, activation_type(), execution};
   }
 
   const LayerGraph& graph_of(std::int64_t steps) {
@@ -65,7 +99,7 @@ struct Network::Impl {
   /// Returns the type of activations in memory: what goes with the device's precision, if all layers take it.
   kernels::ElementType activation_type() const {
     using kernels::ElementType;
-    if (kernels::storage_type(device) == ElementType::kFloat32) return ElementType::kFloat32;
+    if (kernels::storage_type(execution.math) == ElementType::kFloat32) return ElementType::kFloat32;
     const std::string obstacle = bf16_obstacle(graph());
     if (obstacle.empty()) return ElementType::kBf16;
     if (!std::exchange(told_obstacle, true))
@@ -95,7 +129,7 @@ struct Network::Impl {
           candidate->layers.mode() == mode)
         plan = candidate.get();
     if (plan == nullptr) {
-      plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type()));
+      plans.push_back(std::make_unique<PreparedPlan>(layers, batch.size, mode, device, activation_type(), execution));
       plan = plans.back().get();
     }
     const std::size_t floats = plan->layers.workspace_floats();
@@ -107,6 +141,7 @@ struct Network::Impl {
   std::vector<std::unique_ptr<LayerGraph>> graphs;  // as built, then those of other numbers of steps
   double label_smoothing;
   Device device;
+  Execution execution;
   ParameterArena arena;
   Buffer<float> statistics;
   Buffer<float> workspace;             // shared by the plans: one runs at a time
@@ -118,13 +153,16 @@ struct Network::Impl {
   std::uint64_t seed = 0;
 };
 
-Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device)
-    : impl_(std::make_unique<Impl>(std::move(layers), label_smoothing, device)) {
+Network::Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device, const Execution& execution)
+    : impl_(std::make_unique<Impl>(std::move(layers), label_smoothing, device, execution)) {
   const Loss& loss = impl_->graph().loss();
   const Shape& output = impl_->graph().nodes().back().output;
   if (output.rank() != loss.rank)
     throw ShapeError(fmt::format("a network with {} must end in [batch, {}classes], not {}", loss.name,
                                  loss.rank == 3 ? "steps, " : "", output.to_string()));
+  if (impl_->graph().chunk_rows() > 0 && !(loss.sums_rows && impl_->graph().nodes().back().traits.works_by_rows))
+    throw ShapeError(fmt::format("{} of a network that ends in {} does not run in chunks of rows", loss.name,
+                                 impl_->graph().nodes().back().layer->kind));
   for (const ParameterSpec& spec : impl_->graph().parameters()) impl_->arena.declare(spec.name, spec.shape, spec.role);
   impl_->arena.lay_out();
 }
@@ -142,10 +180,7 @@ const Shape& Network::sample_shape() const {
 }
 
 int Network::classes() const {
-  const Node& last = impl_->graph().nodes().back();
-  std::int64_t classes = last.output[last.output.rank() - 1];
-  for (std::size_t parameter : last.parameters) classes -= impl_->graph().parameters()[parameter].padding;
-  return static_cast<int>(classes);
+  return static_cast<int>(impl_->graph().classes());
 }
 
 TargetKind Network::target_kind() const {
@@ -320,6 +355,7 @@ LossResult Network::forward(const NetworkBatch& batch, Mode mode, std::uint64_t 
   kernels::start_transfer(batch.inputs, plan.layers.input());  // the loss waits for all that was started
   plan.layers.forward({impl.seed, step, rank}, lengths);
   const bool training = mode == Mode::kTrain;
+  if (plan.layers.runs_in_chunks()) return run_chunks(plan, batch.targets, training ? impl.label_smoothing : 0.0);
   const kernels::TraceRange range(impl.device, "loss");
   return plan.loss({plan.layers.output(), batch.targets, plan.layers.output_lengths(),
                     training ? impl.label_smoothing : 0.0,
@@ -343,17 +379,34 @@ std::string Network::repetition_obstacle() const {
 
 View<const float> Network::logits() const {
   if (impl_->current == nullptr) return {};
-  const kernels::TypedView<const float> output = impl_->current->layers.output();
-  if (output.type() == kernels::ElementType::kFloat32) return output.floats();
-  impl_->logits.resize_discard(output.size());
-  kernels::convert(output, impl_->logits.view());
+  GraphPlan& plan = impl_->current->layers;
+  const LayerGraph& graph = plan.graph();
+  const std::size_t classes = graph.classes(), columns = graph.columns(), rows = output_rows(graph, plan.batch());
+  const bool in_chunks = plan.runs_in_chunks();
+  if (!in_chunks && classes == columns && plan.output().type() == kernels::ElementType::kFloat32)
+    return plan.output().floats();
+  impl_->logits.resize_discard(rows * classes);
+  const auto take = [&](const OutputChunk& chunk) {
+    const View<float> logits = impl_->logits.view().subview(chunk.begin * classes, chunk.rows * classes);
+    if (classes == columns) return kernels::convert(chunk.output, logits);
+    for (std::size_t row = 0; row < chunk.rows; ++row)
+      kernels::convert(chunk.output.subview(row * columns, classes), logits.subview(row * classes, classes));
+  };
+  if (in_chunks)
+    plan.compute_chunks(std::ref(take));
+  else
+    take({0, rows, plan.output()});
   return impl_->logits.view();
 }
 
 Shape Network::logits_shape() const {
   DRAGONN_CHECK(impl_->current != nullptr, "the shape of logits before forward");
   const GraphPlan& plan = impl_->current->layers;
-  return plan.graph().nodes().back().output.with_batch(static_cast<std::int64_t>(plan.batch()));
+  std::vector<std::int64_t> extents(plan.graph().nodes().back().output.extents().begin(),
+                                    plan.graph().nodes().back().output.extents().end());
+  extents.front() = static_cast<std::int64_t>(plan.batch());
+  extents.back() = classes();
+  return Shape(extents);
 }
 
 std::span<const std::int32_t> Network::logits_lengths() const {

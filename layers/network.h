@@ -66,14 +66,17 @@ struct LayerDescription;  // layers/layer.h
 
 /// Trains one batch at a time: forward, then backward. Batches of the same size reuse all memory; another size (the
 /// last batch, evaluation) or another number of time steps makes another plan, which stays. Gradients are means over
-/// the batch (over its labelled steps, if each step has a target) and overwrite the arena's.
+/// the batch (over its labelled steps, if each step has a target) and overwrite the arena's. If the loss runs in
+/// chunks, forward of Mode::kTrain already writes those of the last layer.
 ///
 /// A network with state carries it from one forward to the next of the same mode: row i of a batch continues row i of
 /// the one before. Training and evaluation have a state each. No gradient flows through it.
 class Network {
  public:
-  /// Takes a complete graph. Plans are made at the first batch of each size; no memory is allocated here.
-  Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device = {});
+  /// Takes a complete graph. Plans are made at the first batch of each size; no memory is allocated here. @throws
+  /// ConfigError if the device does not have the precision, or the graph nothing to compute again (check_recompute).
+  Network(std::unique_ptr<LayerGraph> layers, double label_smoothing, Device device = {},
+          const Execution& execution = {});
   ~Network();
   Network(Network&&) noexcept;
   Network& operator=(Network&&) noexcept;
@@ -133,7 +136,9 @@ class Network {
   std::vector<LayerDescription> describe() const;
   /// Returns why passes that could be recorded and replayed on a GPU (kernels/repeated_work.h) are not; else empty.
   std::string repetition_obstacle() const;
-  /// The output of the last forward: logits, [batch, classes] or [batch, steps, classes]; valid until the next call.
+  /// The output of the last forward: logits, [batch, classes] or [batch, steps, classes]; valid until the next call. If
+  /// the loss runs in chunks (LayerGraph::set_loss), this runs the last layer again, with the parameters as they are
+  /// now, and takes memory for the logits of all rows, which stays.
   View<const float> logits() const;
   /// The shape of the logits, and the valid time steps of their samples (empty: all are).
   Shape logits_shape() const;

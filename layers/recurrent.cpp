@@ -31,9 +31,9 @@ class RecurrentLayerPlan final : public LayerPlan {
     inputs_ = {size(input[0]), size(input[1]), size(input[2]), 0, size(input[2])};
     outputs_ = {size(input[0]), size(input[1]), size(context.output[2]), 0, size(settings.hidden)};
     for (std::size_t d = 0; d < directions_; ++d)
-      plans_[d] = kernels::make_recurrent_plan(context.device,
-                                               {settings.cell, input[1], input[0], input[2], settings.hidden, d == 1,
-                                                context.mode == Mode::kTrain, context.input_gradients[0]});
+      plans_[d] = kernels::make_recurrent_plan(
+          context.device, {settings.cell, input[1], input[0], input[2], settings.hidden, d == 1,
+                           context.mode == Mode::kTrain, context.input_gradients[0], context.math});
   }
 
   kernels::PlanMemory memory() const override {

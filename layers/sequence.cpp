@@ -14,7 +14,11 @@ namespace dragonn::layers {
 Layer embedding(const EmbeddingSettings& settings) {
   const std::string kind = fmt::format("embedding of {}", settings.tokens);
   return {.kind = kind,
-          .traits = {.backward_reads_inputs = true, .takes_bf16 = true, .takes_tokens = true, .is_stepwise = true},
+          .traits = {.backward_reads_inputs = true,
+                     .takes_bf16 = true,
+                     .takes_tokens = true,
+                     .adds_parameter_gradients = true,
+                     .is_stepwise = true},
           .output_shape = [=](Shapes inputs) -> Shape {
             const Shape& input = single_input(kind, inputs, 2);
             return {input[0], input[1], settings.width};
@@ -35,7 +39,7 @@ Layer embedding(const EmbeddingSettings& settings) {
                 },
                 [=](const BackwardPass& pass) {
                   kernels::embed_backward(pass.inputs[0].floats(), pass.output_gradients[0], width,
-                                          pass.parameter_gradients[0]);
+                                          pass.parameter_gradients[0], pass.adds_parameter_gradients);
                 });
           }};
 }
@@ -96,8 +100,9 @@ Layer attention(std::int64_t heads, bool causal) {
           },
           .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
             const Shape& output = context.output;
-            return kernels::make_attention_plan(context.device, {output[0], output[1], output[2], heads, causal,
-                                                                 context.mode == Mode::kTrain, context.type});
+            return kernels::make_attention_plan(
+                context.device, {output[0], output[1], output[2], heads, causal, context.mode == Mode::kTrain,
+                                 context.type, context.math});
           },
           .next_steps = causal ? next_steps : std::function<NextSteps(Shapes)>()};
 }

@@ -45,7 +45,11 @@ std::vector<ParameterSpec> weighted_parameters(const auto& settings, const Shape
 Layer linear(const LinearSettings& settings) {
   const auto features_of = [](const Shape& input) { return input[input.rank() - 1]; };
   return {.kind = "linear",
-          .traits = {.backward_reads_inputs = true, .takes_bf16 = true, .is_stepwise = true},
+          .traits = {.backward_reads_inputs = true,
+                     .takes_bf16 = true,
+                     .works_by_rows = true,
+                     .adds_parameter_gradients = true,
+                     .is_stepwise = true},
           .output_shape = [=](Shapes inputs) -> Shape {
             const Shape& input = first_input("linear", inputs, 1);
             if (input.rank() == 3) return {input[0], input[1], settings.outputs};
@@ -62,10 +66,10 @@ Layer linear(const LinearSettings& settings) {
             return 2.0 * static_cast<double>(inputs[0].size()) * static_cast<double>(settings.outputs);
           },
           .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
-            return kernels::make_linear_plan(context.device,
-                                             {static_cast<std::int64_t>(context.output.size()) / settings.outputs,
-                                              features_of(context.inputs[0]), settings.outputs, settings.bias,
-                                              context.mode == Mode::kTrain, context.input_gradients[0], context.type});
+            return kernels::make_linear_plan(
+                context.device, {static_cast<std::int64_t>(context.output.size()) / settings.outputs,
+                                 features_of(context.inputs[0]), settings.outputs, settings.bias,
+                                 context.mode == Mode::kTrain, context.input_gradients[0], context.type, context.math});
           }};
 }
 
@@ -113,7 +117,7 @@ Layer convolution(const ConvolutionSettings& settings) {
             return kernels::make_convolution_plan(
                 context.device,
                 {input[0], input[1], input[2], input[3], settings.outputs, vertical, horizontal, settings.groups,
-                 settings.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type});
+                 settings.bias, context.mode == Mode::kTrain, context.input_gradients[0], context.type, context.math});
           }};
 }
 

@@ -175,11 +175,6 @@ const bool registered = [] {
   kernels::make_event_timer.add(DeviceType::kCuda, [](const Device& device) -> std::unique_ptr<EventTimer> {
     return std::make_unique<CudaEventTimer>(device);
   });
-  kernels::set_math.add(DeviceType::kCuda,
-                        [](const Device& device, DeviceMath math) { context(device).set_math(math); });
-  kernels::storage_type.add(DeviceType::kCuda, [](const Device& device) {
-    return context(device).math() == DeviceMath::kBf16 ? ElementType::kBf16 : ElementType::kFloat32;
-  });
   return true;
 }();
 

@@ -17,7 +17,6 @@
 #include "core/buffer.h"
 #include "core/device.h"
 #include "core/view.h"
-#include "kernels/device_math.h"
 
 namespace dragonn::kernels::cuda {
 
@@ -118,12 +117,6 @@ class Context {
     return scratch_.data();
   }
 
-  /// The precision that plans are made with.
-  DeviceMath math() const { return math_; }
-  void set_math(DeviceMath math) { math_ = math; }
-  /// Returns whether plans may record their work (kernels/repeated_work.h).
-  bool records() const { return records_; }
-  void set_records(bool records) { records_ = records; }
   /// Sets whether this thread's work is being recorded now.
   void set_capturing(bool capturing) { capturing_ = capturing; }
 
@@ -141,8 +134,6 @@ class Context {
   std::optional<Faults> faults_;
   Staging staging_;
   Buffer<std::byte> scratch_, blas_workspace_;
-  DeviceMath math_ = DeviceMath::kFloat32;
-  bool records_ = true;
   bool capturing_ = false;
 };
 

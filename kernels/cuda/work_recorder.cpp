@@ -55,14 +55,9 @@ class GraphRecorder final : public WorkRecorder {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-std::unique_ptr<WorkRecorder> make(const Device& device) {
-  return context(device).records() ? std::make_unique<GraphRecorder>(device) : nullptr;
-}
-
-[[maybe_unused]] const bool registered =
-    kernels::make_work_recorder.add(DeviceType::kCuda, make) &&
-    kernels::set_recording.add(DeviceType::kCuda,
-                               [](const Device& device, bool recording) { context(device).set_records(recording); });
+[[maybe_unused]] const bool registered = kernels::make_work_recorder.add(
+    DeviceType::kCuda,
+    [](const Device& device) -> std::unique_ptr<WorkRecorder> { return std::make_unique<GraphRecorder>(device); });
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

@@ -184,6 +184,7 @@ class BlockedAttention final : public Plan {
 }  // namespace
 
 constinit decltype(make_attention_plan) make_attention_plan("attention",
-                                                            construct_plan<BlockedAttention, Plan, AttentionSpec>);
+                                                            construct_plan<BlockedAttention, Plan, AttentionSpec>,
+                                                            has_math<AttentionSpec>);
 
 }  // namespace dragonn::kernels

@@ -16,6 +16,7 @@ struct AttentionSpec {
   bool causal = false;                       ///< a step sees only itself and those before
   bool training = true;                      ///< backward will be called
   ElementType type = ElementType::kFloat32;  ///< of input and output, and of the weights that are saved
+  DeviceMath math = DeviceMath::kFloat32;    ///< of products of float32; those of bf16 are exact
 };
 
 /// The algorithms of attention that a GPU's plan describes: by kernels that keep no attention weights, or by products

@@ -299,6 +299,6 @@ std::unique_ptr<Plan> make_cpu(const Device&, const ConvolutionSpec& spec) {
 
 }  // namespace
 
-constinit decltype(make_convolution_plan) make_convolution_plan("convolution", make_cpu);
+constinit decltype(make_convolution_plan) make_convolution_plan("convolution", make_cpu, has_math<ConvolutionSpec>);
 
 }  // namespace dragonn::kernels

@@ -21,6 +21,7 @@ struct ConvolutionSpec {
   bool training = true;                      ///< backward will be called
   bool input_gradient = true;                ///< backward computes the input's gradient
   ElementType type = ElementType::kFloat32;  ///< of input and output; weights and bias are float32
+  DeviceMath math = DeviceMath::kFloat32;    ///< of products of float32; those of bf16 are exact
 
   std::int64_t output_height() const { return vertical.outputs(height); }
   std::int64_t output_width() const { return horizontal.outputs(width); }

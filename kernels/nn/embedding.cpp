@@ -25,8 +25,8 @@ void embed_cpu(View<const float> tokens, View<const float> table, std::size_t wi
 }
 
 void embed_backward_cpu(View<const float> tokens, TypedView<const float> output_gradient, std::size_t width,
-                        View<float> table_gradient) {
-  fill(0, table_gradient);
+                        View<float> table_gradient, bool adds) {
+  if (!adds) fill(0, table_gradient);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const float* from = output_gradient.data() + i * width;
     float* to = table_gradient.data() + static_cast<std::size_t>(tokens.host()[i]) * width;
@@ -68,11 +68,10 @@ bool check_positions(std::size_t values, std::size_t table, std::size_t steps, s
 constinit decltype(embed) embed("embed", embed_cpu, [](auto tokens, auto table, std::size_t width, auto output) {
   return check_sizes(tokens.size(), output.size(), table.size(), width);
 });
-constinit decltype(embed_backward) embed_backward("embed_backward", embed_backward_cpu,
-                                                  [](auto tokens, auto values, std::size_t width, auto table) -> bool {
-                                                    return check_sizes(tokens.size(), values.size(), table.size(),
-                                                                       width);
-                                                  });
+constinit decltype(embed_backward) embed_backward(
+    "embed_backward", embed_backward_cpu, [](auto tokens, auto values, std::size_t width, auto table, bool) -> bool {
+      return check_sizes(tokens.size(), values.size(), table.size(), width);
+    });
 constinit decltype(add_positions) add_positions("add_positions", add_positions_cpu,
                                                 [](auto input, auto table, std::size_t steps, std::size_t width,
                                                    auto output) -> bool {

@@ -17,9 +17,10 @@ extern Operation<void(View<const float> tokens, View<const float> table, std::si
     embed;
 
 /// Computes table_gradient [rows, width]: for every row the sum of the output gradients of its tokens, in their order;
-/// zero for the others. The gradient is dense, but at most `tokens` of its rows differ from 0.
+/// zero for the others. The gradient is dense, but at most `tokens` of its rows differ from 0. @param adds adds to what
+/// is there instead, which leaves the rows of other tokens alone.
 extern Operation<void(View<const float> tokens, TypedView<const float> output_gradient, std::size_t width,
-                      View<float> table_gradient)>
+                      View<float> table_gradient, bool adds)>
     embed_backward;
 
 /// Computes output [batch, steps, width] = input + the first `steps` rows of table [rows, width]. `output` may be

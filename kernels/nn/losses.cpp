@@ -58,8 +58,8 @@ RowLoss row_loss(std::span<const float> logits, std::size_t label, double smooth
   return {loss, correct};
 }
 
-/// Returns the number of rows that are not ignored. @throws DataError for a label out of range.
-std::size_t count_labels(std::span<const std::int32_t> labels, std::size_t classes) {
+std::size_t count_on_cpu(View<const std::int32_t> all_labels, std::size_t classes) {
+  const std::span<const std::int32_t> labels = all_labels.host();
   std::size_t count = 0;
   for (std::size_t row = 0; row < labels.size(); ++row) {
     if (labels[row] == kIgnoredLabel) continue;
@@ -70,19 +70,25 @@ std::size_t count_labels(std::span<const std::int32_t> labels, std::size_t class
   return count;
 }
 
-LossSums on_cpu(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes, double smoothing,
+LossSums on_cpu(TypedView<const float> logits, View<const std::int32_t> labels, const CrossEntropy& settings,
                 TypedView<float> gradient) {
+  const std::size_t classes = settings.classes, columns = settings.columns;
   const std::span<const std::int32_t> all_labels = labels.host();
   const std::span<const float> all_logits = logits.host();
-  const std::size_t count = count_labels(all_labels, classes);
-  LossSums sums = sum_rows(all_labels.size(), classes, [&](std::size_t row) -> RowLoss {
-    const auto row_gradient = gradient.empty() ? std::span<float>() : gradient.host().subspan(row * classes, classes);
+  const std::size_t count = count_on_cpu(labels, classes);
+  const auto divisor = static_cast<double>(settings.count == 0 ? count : settings.count);
+  LossSums sums = sum_rows(all_labels.size(), columns, [&](std::size_t row) -> RowLoss {
+    auto row_gradient = gradient.empty() ? std::span<float>() : gradient.host().subspan(row * columns, columns);
     if (all_labels[row] == kIgnoredLabel) {
       std::ranges::fill(row_gradient, 0.0f);
       return {};
     }
-    return row_loss(all_logits.subspan(row * classes, classes), static_cast<std::size_t>(all_labels[row]), smoothing,
-                    row_gradient, static_cast<double>(count));
+    if (!gradient.empty()) {
+      std::ranges::fill(row_gradient.subspan(classes), 0.0f);
+      row_gradient = row_gradient.first(classes);
+    }
+    return row_loss(all_logits.subspan(row * columns, classes), static_cast<std::size_t>(all_labels[row]),
+                    settings.smoothing, row_gradient, divisor);
   });
   sums.count = count;
   return sums;
@@ -131,13 +137,16 @@ void detail::refuse_label(std::int32_t label, std::size_t row, std::size_t class
 }
 
 constinit decltype(softmax_cross_entropy_rows) softmax_cross_entropy_rows("softmax_cross_entropy", on_cpu);
-LossSums softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                               double smoothing, TypedView<float> gradient) {
-  if (logits.size() != labels.size() * classes || (!gradient.empty() && gradient.size() != logits.size()))
+LossSums softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels,
+                               const CrossEntropy& settings, TypedView<float> gradient) {
+  const CrossEntropy resolved = settings.resolved();
+  if (logits.size() != labels.size() * resolved.columns || resolved.columns < resolved.classes ||
+      (!gradient.empty() && gradient.size() != logits.size()))
     throw ShapeError(fmt::format("cross-entropy of {} logits, {} labels, {} classes and a gradient of {}",
-                                 logits.size(), labels.size(), classes, gradient.size()));
-  return softmax_cross_entropy_rows.at(logits.device())(logits, labels, classes, smoothing, gradient);
+                                 logits.size(), labels.size(), resolved.classes, gradient.size()));
+  return softmax_cross_entropy_rows.at(logits.device())(logits, labels, resolved, gradient);
 }
+constinit decltype(count_labels) count_labels("count_labels", count_on_cpu);
 
 constinit decltype(multi_label) multi_label(
     "multi_label", on_cpu, [](auto logits, const Targets& targets, std::size_t classes, auto gradient) {

@@ -20,18 +20,35 @@ struct LossSums {
   std::size_t count = 0;    ///< samples, or steps that are not ignored
 };
 
+/// The settings of a cross-entropy.
+struct CrossEntropy {
+  std::size_t classes = 2;
+  double smoothing = 0;
+  /// The columns of a row. Those behind the classes are padding: the softmax leaves them out, and their gradient is 0.
+  /// 0: as many as classes.
+  std::size_t columns = 0;
+  /// The rows over which the gradient's mean is taken, if these rows are a part of a batch. 0: those of this call.
+  std::size_t count = 0;
+
+  /// Returns the same with the number of columns filled in.
+  CrossEntropy resolved() const { return {classes, smoothing, columns == 0 ? classes : columns, count}; }
+};
+
 /// Computes the loss. Row i has -sum_c q_c log softmax(logits_i)_c with q = (1 - smoothing) at the label + smoothing /
 /// classes everywhere. Rows with the label kIgnoredLabel have neither loss nor gradient. Exponentials are float32,
 /// their sums float64 in an order that does not depend on the vector width.
-/// @param logits [rows, classes].  @param labels [rows] in [0, classes), or kIgnoredLabel.
-/// @param gradient [rows, classes], of the mean over the rows that count: (softmax - q) / count. Empty if not wanted;
+/// @param logits [rows, columns].  @param labels [rows] in [0, classes), or kIgnoredLabel.
+/// @param gradient [rows, columns], of the mean over the rows that count: (softmax - q) / count. Empty if not wanted;
 /// may be `logits`.
 /// @throws DataError for a label out of range, naming the row.
-LossSums softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                               double smoothing, TypedView<float> gradient);
+LossSums softmax_cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels,
+                               const CrossEntropy& settings, TypedView<float> gradient);
 
-extern Operation<LossSums(TypedView<const float>, View<const std::int32_t>, std::size_t, double, TypedView<float>)>
+extern Operation<LossSums(TypedView<const float>, View<const std::int32_t>, const CrossEntropy&, TypedView<float>)>
     softmax_cross_entropy_rows;
+
+/// Returns the number of labels that are not kIgnoredLabel. @throws DataError for a label out of range, naming its row.
+extern Operation<std::size_t(View<const std::int32_t> labels, std::size_t classes)> count_labels;
 
 namespace detail {
 /// Refuses a label that is no class. @throws DataError that names it.

@@ -50,7 +50,7 @@ void multiply(const Matrix& a, const Matrix& b, float keep, float* c) {
   DRAGONN_CHECK(failure == dnnl_success, "oneDNN's sgemm failed with status {}", static_cast<int>(failure.load()));
 }
 
-void sum_columns(const Matrix& matrix, float* sums) {
+void sum_columns(const Matrix& matrix, float* sums, bool adds) {
   constexpr std::size_t kBlock = 16;
   const Chunks blocks(static_cast<std::size_t>(matrix.columns), kBlock, kBlock);
   for_each_chunk(blocks, [&](std::size_t chunk) {
@@ -60,7 +60,8 @@ void sum_columns(const Matrix& matrix, float* sums) {
       for (std::int64_t row = 0; row < matrix.rows; ++row)
         for (std::size_t i = 0; i < count; ++i)
           total[i] += matrix.data[static_cast<std::size_t>(row * matrix.columns) + begin + i];
-      for (std::size_t i = 0; i < count; ++i) sums[begin + i] = static_cast<float>(total[i]);
+      for (std::size_t i = 0; i < count; ++i)
+        sums[begin + i] = adds ? sums[begin + i] + static_cast<float>(total[i]) : static_cast<float>(total[i]);
     }
   });
 }
@@ -98,8 +99,9 @@ class Linear final : public Plan {
   void backward(const BackwardPass& pass) override {
     DRAGONN_CHECK(spec_.training, "backward of a plan that was made for evaluation");
     const Matrix gradient{pass.output_gradients[0].data(), spec_.batch, spec_.outputs};
-    if (spec_.bias) detail::sum_columns(gradient, bias_of(pass.parameter_gradients).data());
-    multiply(transpose(gradient), input_of(pass), 0, pass.parameter_gradients[0].data());
+    const bool adds = pass.adds_parameter_gradients;
+    if (spec_.bias) detail::sum_columns(gradient, bias_of(pass.parameter_gradients).data(), adds);
+    multiply(transpose(gradient), input_of(pass), adds ? 1 : 0, pass.parameter_gradients[0].data());
     if (spec_.input_gradient) multiply(gradient, weights_of(pass), 0, pass.input_gradients[0].data());
   }
 
@@ -156,7 +158,8 @@ std::unique_ptr<PackedProduct> make_cpu(const Device&, const PackedProductSpec& 
 
 }  // namespace
 
-constinit decltype(make_linear_plan) make_linear_plan("linear", construct_plan<Linear, Plan, LinearSpec>);
-constinit decltype(make_packed_product) make_packed_product("packed_product", make_cpu);
+constinit decltype(make_linear_plan) make_linear_plan("linear", construct_plan<Linear, Plan, LinearSpec>,
+                                                      has_math<LinearSpec>);
+constinit decltype(make_packed_product) make_packed_product("packed_product", make_cpu, has_math<PackedProductSpec>);
 
 }  // namespace dragonn::kernels

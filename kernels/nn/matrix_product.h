@@ -27,8 +27,8 @@ inline Matrix transpose(Matrix matrix) {
 
 /// Multiplies: c = keep * c + a * b. @throws Error if the library fails.
 void multiply(const Matrix& a, const Matrix& b, float keep, float* c);
-/// Sums the columns of a matrix, in double: sums [columns].
-void sum_columns(const Matrix& matrix, float* sums);
+/// Sums the columns of a matrix, in double: sums [columns]. @param adds adds them to what is there.
+void sum_columns(const Matrix& matrix, float* sums, bool adds = false);
 /// Sets each of `rows` rows to `row`; to zeros if it is null.
 void fill_rows(const float* row, std::int64_t rows, std::int64_t columns, float* matrix);
 
@@ -44,9 +44,10 @@ struct LinearSpec {
   bool training = true;                      ///< backward will be called
   bool input_gradient = true;                ///< backward computes the input's gradient
   ElementType type = ElementType::kFloat32;  ///< of input and output; weights and bias are float32
+  DeviceMath math = DeviceMath::kFloat32;    ///< of products of float32; those of bf16 are exact
 };
 
-/// Makes a plan.
+/// Makes a plan. Its backward can add to the parameters' gradients.
 extern PlanFactory<LinearSpec> make_linear_plan;
 
 /// The shape of output [rows, outputs] = input [rows, inner] * weights. All float32.
@@ -54,6 +55,7 @@ struct PackedProductSpec {
   std::int64_t rows = 1, inner = 1, outputs = 1;
   /// Weights are [outputs, inner], as a linear layer's, and multiply transposed; otherwise they are [inner, outputs].
   bool transposed = true;
+  DeviceMath math = DeviceMath::kFloat32;
 };
 
 /// A product with packed weights. Packing costs a copy of the weights; every product after it reads them in the order

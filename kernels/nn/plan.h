@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/view.h"
+#include "kernels/device_math.h"
 #include "kernels/operation.h"
 #include "kernels/typed_view.h"
 
@@ -61,6 +62,7 @@ struct BackwardPass {
   View<const float> saved = {};
   View<float> scratch = {};
   View<const std::uint64_t> stream = {};
+  bool adds_parameter_gradients = false;  ///< adds to the parameters' gradients; only for plans that say they can
 };
 
 /// The bias of an operation with weights, whose parameters are the weights and perhaps a bias, or its gradient.
@@ -85,7 +87,7 @@ class Plan {
 };
 
 /// Makes the plan of an operation with a shape. @throws Error if the device's library refuses, DeviceError if there is
-/// no row for the device.
+/// no row for the device, ConfigError if the device does not have the precision that the shape asks for.
 template <class Spec, class Made = Plan>
 using PlanFactory = Operation<std::unique_ptr<Made>(const Device& device, const Spec& spec)>;
 
@@ -93,6 +95,13 @@ using PlanFactory = Operation<std::unique_ptr<Made>(const Device& device, const 
 template <class Implementation, class Made, class Spec>
 std::unique_ptr<Made> construct_plan(const Device& device, const Spec& spec) {
   return std::make_unique<Implementation>(device, spec);
+}
+
+/// A factory's check where the shape asks for a precision.
+template <class Spec>
+bool has_math(const Device& device, const Spec& spec) {
+  check_math(device, spec.math);
+  return true;
 }
 
 /// Rounds a count of floats up to whole cache lines, so that neighbours in one block stay aligned.

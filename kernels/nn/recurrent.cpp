@@ -48,13 +48,17 @@ class SteppedRecurrent final : public RecurrentPlan {
         batch_(static_cast<std::size_t>(spec.batch)),
         hidden_(static_cast<std::size_t>(spec.hidden)),
         gates_(static_cast<std::size_t>(gates_of(spec.cell) * spec.hidden)),
-        projection_(make_linear_plan(device, {spec.steps * spec.batch, spec.inputs, gates_of(spec.cell) * spec.hidden,
-                                              true, spec.training, spec.input_gradient})),
-        step_(make_packed_product(device, {spec.batch, spec.hidden, gates_of(spec.cell) * spec.hidden, true})) {
+        projection_(
+            make_linear_plan(device, {spec.steps * spec.batch, spec.inputs, gates_of(spec.cell) * spec.hidden, true,
+                                      spec.training, spec.input_gradient, ElementType::kFloat32, spec.math})),
+        step_(make_packed_product(device,
+                                  {spec.batch, spec.hidden, gates_of(spec.cell) * spec.hidden, true, spec.math})) {
     if (!spec.training) return;
-    recurrent_gradient_ = make_linear_plan(
-        device, {spec.steps * spec.batch, spec.hidden, gates_of(spec.cell) * spec.hidden, true, true, false});
-    step_back_ = make_packed_product(device, {spec.batch, gates_of(spec.cell) * spec.hidden, spec.hidden, false});
+    recurrent_gradient_ =
+        make_linear_plan(device, {spec.steps * spec.batch, spec.hidden, gates_of(spec.cell) * spec.hidden, true, true,
+                                  false, ElementType::kFloat32, spec.math});
+    step_back_ =
+        make_packed_product(device, {spec.batch, gates_of(spec.cell) * spec.hidden, spec.hidden, false, spec.math});
   }
 
   PlanMemory memory() const override {

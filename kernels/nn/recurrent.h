@@ -24,6 +24,7 @@ struct RecurrentSpec {
   bool reverse = false;        ///< runs from the last step to the first
   bool training = true;        ///< backward will be called
   bool input_gradient = true;  ///< backward computes the input's gradient
+  DeviceMath math = DeviceMath::kFloat32;
 };
 
 /// The algorithms of a recurrent layer on a GPU, for reports.

@@ -192,7 +192,7 @@ std::unique_ptr<RecurrentPlan> make_cpu(const Device& device, const RecurrentSpe
 }  // namespace
 }  // namespace detail
 
-constinit decltype(make_recurrent_plan) make_recurrent_plan("recurrent", detail::make_cpu);
+constinit decltype(make_recurrent_plan) make_recurrent_plan("recurrent", detail::make_cpu, has_math<RecurrentSpec>);
 
 }  // namespace dragonn::kernels
 #endif

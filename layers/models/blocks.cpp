@@ -115,6 +115,7 @@ NodeId add_feed_forward(LayerGraph& graph, NodeId input, const FeedForward& part
 }
 
 NodeId add_transformer_block(LayerGraph& graph, NodeId input, const TransformerBlock& block) {
+  const NodeId first = graph.nodes().size();
   // Adds one of the two parts, with its layer norm and residual connection.
   const auto add_part = [&](const std::string& name, NodeId from, const auto& part) {
     NodeId last = part(block.norm_first ? graph.add(name + ".norm", layer_norm(), {from}) : from);
@@ -129,10 +130,12 @@ NodeId add_transformer_block(LayerGraph& graph, NodeId input, const TransformerB
     last = graph.add(name, attention(block.heads, block.causal), {last});
     return graph.add(name + ".output", transformer_linear(width, block.init.last), {last});
   });
-  return add_part(block.name + ".part2", attended, [&](NodeId last) {
-    return add_feed_forward(graph, last,
+  const NodeId last = add_part(block.name + ".part2", attended, [&](NodeId from) {
+    return add_feed_forward(graph, from,
                             {block.name + ".feed_forward", block.feed_forward, block.activation, block.init});
   });
+  graph.make_block(first);
+  return last;
 }
 
 }  // namespace dragonn::layers

@@ -16,13 +16,14 @@ constexpr double kPositionDeviation = 0.01;
 /// side are slow or thin.
 constexpr std::int64_t kRowMultiple = 64;
 
-/// Sets the output layer, of `rows` columns of which the last `padding` are no token, and the loss.
+/// Sets the output layer, of `rows` columns of which the last `padding` are no token, and the loss, in chunks: the
+/// logits of all steps would take as much memory as all blocks.
 void add_head(LayerGraph& graph, NodeId last, NodeId tokens, std::int64_t rows, std::int64_t padding, bool tied) {
   graph.add(
       "output",
       linear({.outputs = rows, .bias = false, .weight_init = Initializer::normal(kDeviation), .padding = padding}),
       {last}, tied ? std::optional(tokens) : std::nullopt);
-  graph.set_loss(sequence_cross_entropy_loss());
+  graph.set_loss(sequence_cross_entropy_loss(), loss_chunk_rows(rows));
 }
 
 std::unique_ptr<LayerGraph> make_gpt2(const Settings& settings, const ModelContext& context) {

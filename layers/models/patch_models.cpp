@@ -46,6 +46,7 @@ std::unique_ptr<LayerGraph> make_vit(const Settings& settings, const ModelContex
 }
 
 NodeId add_mixer_block(LayerGraph& graph, NodeId input, const std::string& name, const Settings& settings) {
+  const NodeId first = graph.nodes().size();
   NodeId last = graph.add(name + ".norm1", layer_norm(), {input});
   last = graph.add(name + ".to_channels", swap_axes(), {last});
   last = add_feed_forward(graph, last, {name + ".tokens", settings.integer("token_units")});
@@ -53,7 +54,9 @@ NodeId add_mixer_block(LayerGraph& graph, NodeId input, const std::string& name,
   const NodeId mixed = graph.add(name + ".sum1", residual_add(false), {last, input});
   last = graph.add(name + ".norm2", layer_norm(), {mixed});
   last = add_feed_forward(graph, last, {name + ".channels", settings.integer("channel_units")});
-  return graph.add(name + ".sum2", residual_add(false), {last, mixed});
+  last = graph.add(name + ".sum2", residual_add(false), {last, mixed});
+  graph.make_block(first);
+  return last;
 }
 
 std::unique_ptr<LayerGraph> make_mlp_mixer(const Settings& settings, const ModelContext& context) {

@@ -13,8 +13,10 @@
 #include "core/buffer.h"
 #include "core/rng.h"
 #include "kernels/device_math.h"
+#include "kernels/nn/attention.h"
 #include "kernels/nn/cpu_convolutions.h"
 #include "kernels/nn/matrix_product.h"
+#include "kernels/nn/recurrent.h"
 #include "kernels/typed_view.h"
 #include "tests/kernels/weighted_reference.h"
 #include "tests/support/devices.h"
@@ -210,19 +212,29 @@ TEST_SUITE("kernels") {
     check(square(2, 5, 64, 32, {1, 1, 0}, 2));   // pixels of groups are their own patches
   }
 
-  DRAGONN_DEVICE_TEST("a math mode rounds factors, and lasts for the plans that it was set for") {
-    if (device.is_cpu()) {
-      CHECK_NOTHROW(set_math(device, DeviceMath::kFloat32));
-      CHECK_THROWS_AS(set_math(device, DeviceMath::kTf32), ConfigError);
-      return;
+  TEST_CASE("the CPU refuses plans of another precision than float32") {
+    const Device cpu;
+    const doctest::Contains message("the CPU multiplies in float32 only: valid is \"float32\"");
+    for (const DeviceMath math : {DeviceMath::kTf32, DeviceMath::kBf16}) {
+      ConvolutionSpec spec = square(2, 5, 3, 4, {3, 1, 1});
+      spec.math = math;
+      CHECK_THROWS_WITH_AS(make_convolution_plan(cpu, spec), message, ConfigError);
+      CHECK_THROWS_WITH_AS(make_linear_plan(cpu, {.math = math}), message, ConfigError);
+      CHECK_THROWS_WITH_AS(make_packed_product(cpu, {.math = math}), message, ConfigError);
+      CHECK_THROWS_WITH_AS(make_attention_plan(cpu, {.math = math}), message, ConfigError);
+      CHECK_THROWS_WITH_AS(make_recurrent_plan(cpu, {.math = math}), message, ConfigError);
     }
+  }
+
+  DRAGONN_DEVICE_TEST("a plan's math mode rounds factors") {
+    if (device.is_cpu()) return;
     const ConvolutionSpec plain = square(3, 9, 16, 32, {3, 1, 1}), grouped = square(2, 8, 6, 9, {3, 1, 1}, 3);
     // Convolutions of float32 round their factors to no less than 11 bits, with bf16 products, too.
     for (const DeviceMath math : {DeviceMath::kTf32, DeviceMath::kBf16}) {
-      set_math(device, math);
-      for (const ConvolutionSpec& spec : {plain, grouped})
+      for (ConvolutionSpec spec : {plain, grouped}) {
+        spec.math = math;
         check_chosen(device, spec, dragonn::test::product_tolerance(DeviceMath::kTf32, terms(spec)));
-      set_math(device, DeviceMath::kFloat32);
+      }
     }
     check_chosen(device, plain, tolerance(device, terms(plain)));
   }

@@ -37,7 +37,7 @@ LossSums cross_entropy(const Device& device, const Values& logits, const std::ve
   const Buffer<float> inputs = on_device(logits, device);
   Buffer<float> gradients = poisoned(logits.size(), device);
   const LossSums result = softmax_cross_entropy(inputs.view(), View<const std::int32_t>(labels),
-                                                logits.size() / labels.size(), smoothing, gradients.view());
+                                                {logits.size() / labels.size(), smoothing}, gradients.view());
   gradient = to_host(gradients.view());
   return result;
 }
@@ -153,7 +153,7 @@ TEST_SUITE("kernels") {
   DRAGONN_DEVICE_TEST("cross-entropy stays finite for huge logits and works in place") {
     Buffer<float> logits = on_device(Values{1e30f, -1e30f, 0}, device);
     const std::vector<std::int32_t> labels{0};
-    const LossSums result = softmax_cross_entropy(logits.view(), View<const std::int32_t>(labels), 3, 0, logits.view());
+    const LossSums result = softmax_cross_entropy(logits.view(), View<const std::int32_t>(labels), {3}, logits.view());
     CHECK(result.loss_sum == 0);
     CHECK(result.correct == 1);
     CHECK(to_host(logits.view()) == Values{0, 0, 0});
@@ -162,15 +162,41 @@ TEST_SUITE("kernels") {
   DRAGONN_DEVICE_TEST("cross-entropy takes labels of its device, and refuses those out of range by their row") {
     const Buffer<float> logits = on_device(Values{0, 0, 3, 0, 1, 2}, device);
     const Buffer<std::int32_t> good = on_device(std::vector<std::int32_t>{1, 0, 1}, device);
-    const LossSums result = softmax_cross_entropy(logits.view(), good.view(), 2, 0, {});
+    const LossSums result = softmax_cross_entropy(logits.view(), good.view(), {2}, {});
     CHECK(result.loss_sum == doctest::Approx(std::log(2.0) + std::log1p(std::exp(-3.0)) + std::log1p(std::exp(-1.0))));
     CHECK(result.correct == 2);
     CHECK(result.count == 3);
     for (const std::int32_t bad : {2, -2}) {
       const Buffer<std::int32_t> labels = on_device(std::vector<std::int32_t>{1, bad, 7}, device);
-      CHECK_THROWS_WITH_AS(softmax_cross_entropy(logits.view(), labels.view(), 2, 0, {}),
+      CHECK_THROWS_WITH_AS(softmax_cross_entropy(logits.view(), labels.view(), {2}, {}),
                            doctest::Contains("of row 1 of the batch: valid are 0 to 1"), DataError);
     }
+  }
+
+  DRAGONN_DEVICE_TEST(
+      "cross-entropy leaves out columns behind the classes, and may divide by the rows of a whole batch") {
+    const std::vector<std::int32_t> labels{2, kIgnoredLabel, 0};
+    Values plain;
+    const LossSums expected = cross_entropy(device, {1, 2, 3, 4, 5, 6, 0, -1, 0.5f}, labels, 0.1, plain);
+    const Buffer<float> padded = on_device(Values{1, 2, 3, 90, NAN, 4, 5, 6, 0, 0, 0, -1, 0.5f, 7, 7}, device);
+    Buffer<float> gradient = poisoned(15, device);
+    const View<const std::int32_t> rows(labels);
+    const LossSums sums = softmax_cross_entropy(padded.view(), rows, {3, 0.1, 5}, gradient.view());
+    CHECK(sums.loss_sum == expected.loss_sum);
+    CHECK(sums.correct == expected.correct);
+    CHECK(sums.count == 2);
+    const Values wide = to_host(gradient.view());
+    for (std::size_t row = 0; row < 3; ++row) {
+      for (std::size_t c = 0; c < 3; ++c) CHECK(wide[row * 5 + c] == plain[row * 3 + c]);
+      CHECK(wide[row * 5 + 3] == 0);
+      CHECK(wide[row * 5 + 4] == 0);
+    }
+    softmax_cross_entropy(padded.view(), rows, {3, 0.1, 5, 8}, gradient.view());  // a quarter of 8 rows
+    const Values part = to_host(gradient.view());
+    for (std::size_t i = 0; i < part.size(); ++i) CHECK(part[i] == doctest::Approx(wide[i] / 4));
+    CHECK(count_labels(rows, 3) == 2);
+    CHECK_THROWS_WITH_AS(count_labels(rows, 2), doctest::Contains("label 2 of row 0 of the batch"), DataError);
+    CHECK_THROWS_AS(softmax_cross_entropy(padded.view(), rows, {5, 0, 3}, {}), ShapeError);
   }
 
   DRAGONN_DEVICE_TEST("batch norm keeps its precision far from zero") {
@@ -291,12 +317,18 @@ TEST_SUITE("kernels") {
     const auto run = [&](const Device& on) {
       const Buffer<float> of = on_device(tokens, on), output_gradient = on_device(gradient, on);
       Buffer<float> table_gradient = poisoned(kRows * kWidth, on);
-      embed_backward(of.view(), output_gradient.view(), kWidth, table_gradient.view());
+      embed_backward(of.view(), output_gradient.view(), kWidth, table_gradient.view(), false);
       return to_host(table_gradient.view());
     };
     const Values result = run(device);
     CHECK(result == run({}));
     CHECK(result[(kRows - 1) * kWidth] == 0);
+    const Buffer<float> of = on_device(tokens, device), output_gradient = on_device(gradient, device);
+    Buffer<float> sum = on_device(Values(kRows * kWidth, 2.0f), device);
+    embed_backward(of.view(), output_gradient.view(), kWidth, sum.view(), true);
+    const Values added = to_host(sum.view());
+    for (std::size_t i = 0; i < added.size(); ++i) CHECK(added[i] == doctest::Approx(result[i] + 2).epsilon(1e-5));
+    CHECK(added[(kRows - 1) * kWidth] == 2);
   }
 }
 

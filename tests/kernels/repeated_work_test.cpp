@@ -12,7 +12,8 @@ using test::to_host;
 using Values = std::vector<float>;
 
 struct Counter {
-  explicit Counter(const Device& device) : work(device), sum(on_device(Values{0, 0}, device)) {}
+  explicit Counter(const Device& device, bool records = true)
+      : work(device, records), sum(on_device(Values{0, 0}, device)) {}
 
   /// Adds `addend` to the sum. Returns the sum's first value.
   float add(const Buffer<float>& addend) {
@@ -89,9 +90,7 @@ TEST_SUITE("kernels") {
   }
 
   DRAGONN_DEVICE_TEST("nothing is recorded where recording is off") {
-    set_recording(device, false);
-    Counter counter(device);
-    set_recording(device, true);
+    Counter counter(device, false);
     const Buffer<float> one = on_device(Values{1, 1}, device);
     for (int run = 1; run <= 4; ++run) CHECK(counter.add(one) == static_cast<float>(run));
     CHECK(counter.asked == 4);

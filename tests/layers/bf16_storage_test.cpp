@@ -116,8 +116,7 @@ struct Model {
 /// A network in one precision, on two samples.
 struct TrainedNetwork {
   TrainedNetwork(const Device& device, const Model& model, DeviceMath math)
-      : network(make(device, model)), per_step(network.target_kind() == TargetKind::kClassPerStep) {
-    kernels::set_math(device, math);
+      : network(make(device, model, math)), per_step(network.target_kind() == TargetKind::kClassPerStep) {
     network.initialize(1);
     const ModelEntry& entry = Registry<ModelEntry>::instance().at(model.name);
     inputs = rounded(test::random_values(kSamples * model.sample.size(), 1));
@@ -126,14 +125,12 @@ struct TrainedNetwork {
     labels.resize(kSamples * (per_step ? static_cast<std::size_t>(model.sample[0]) : 1));
     for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i * 3 % kClasses);
     estimate = network.memory(64);  // so that copies of weights count little
-    forward();                      // makes the plan
-    kernels::set_math(device, DeviceMath::kFloat32);
   }
-  static Network make(const Device& device, const Model& model) {
+  static Network make(const Device& device, const Model& model, DeviceMath math) {
     const ModelEntry& entry = Registry<ModelEntry>::instance().at(model.name);
     Settings settings(entry.settings);
     for (const auto& [key, value] : model.settings) settings.set(key, value);
-    return Network(entry.make(settings, {model.sample, kClasses}), 0.0, device);
+    return Network(entry.make(settings, {model.sample, kClasses}), 0.0, device, {math});
   }
 
   double forward() {
@@ -306,14 +303,12 @@ TEST_SUITE("layers") {
     const NodeId first = graph->add("first", linear({.outputs = 4}), {LayerGraph::input()});
     graph->add("second", twice, {first});
     CHECK(bf16_obstacle(*graph) == "layer second (twice) takes float32 only");
-    Network network(std::move(graph), 0.0, device);
+    Network network(std::move(graph), 0.0, device, {device.is_cpu() ? DeviceMath::kFloat32 : DeviceMath::kBf16});
     network.initialize(1);
-    if (!device.is_cpu()) kernels::set_math(device, DeviceMath::kBf16);
     const Values inputs{1, 2, 3, 4};
     const std::vector<std::int32_t> labels{2};
     network.forward(View<const float>(inputs), View<const std::int32_t>(labels), 1, Mode::kTrain);
     network.backward();
-    kernels::set_math(device, DeviceMath::kFloat32);
   }
 }
 

@@ -21,7 +21,7 @@ using dragonn::test::poisoned;
 using dragonn::test::to_host;
 
 GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, const Device& device, Mode mode,
-                           bool input_gradient, kernels::ElementType type)
+                           bool input_gradient, kernels::ElementType type, const Execution& execution)
     : graph_(std::move(graph)), arena_(device), has_input_gradient_(input_gradient && mode == Mode::kTrain) {
   omp_set_num_threads(1);  // as a worker does by default; waking threads would take longer than these tiny layers
   for (const ParameterSpec& spec : graph_->parameters()) arena_.declare(spec.name, spec.shape, spec.role);
@@ -38,7 +38,7 @@ GraphHarness::GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch,
   initial_states_ = states_;
   device_statistics_ = on_device(statistics_, device);
   device_states_ = on_device(states_, device);
-  plan_ = std::make_unique<GraphPlan>(*graph_, batch, mode, device, has_input_gradient_, type);
+  plan_ = std::make_unique<GraphPlan>(*graph_, batch, mode, device, has_input_gradient_, type, execution);
   workspace_ = poisoned(plan_->workspace_floats(), device);
   plan_->bind(workspace_.view(), arena_, device_statistics_.view(), device_states_.view());
 }
@@ -50,12 +50,24 @@ std::vector<float> GraphHarness::forward(const std::vector<float>& input) {
   plan_->forward({}, lengths_);
   statistics_ = to_host(device_statistics_.view());
   states_ = to_host(device_states_.view());
-  return dragonn::test::values_of(plan_->output());
+  if (!plan_->runs_in_chunks()) return dragonn::test::values_of(plan_->output());
+  std::vector<float> output;
+  plan_->compute_chunks([&](const OutputChunk& chunk) {
+    const std::vector<float> rows = dragonn::test::values_of(chunk.output);
+    output.insert(output.end(), rows.begin(), rows.end());
+  });
+  return output;
 }
 
 std::vector<ParameterId> GraphHarness::backward(const std::vector<float>& output_gradient) {
   kernels::fill(std::numeric_limits<float>::quiet_NaN(), arena_.gradients());
-  dragonn::test::set_values(plan_->output_gradient(), output_gradient);
+  if (plan_->runs_in_chunks())
+    plan_->run_chunks([&](const OutputChunk& chunk) {
+      const auto rows = std::span(output_gradient).subspan(chunk.begin * graph_->columns(), chunk.output.size());
+      dragonn::test::set_values(chunk.output, {rows.begin(), rows.end()});
+    });
+  else
+    dragonn::test::set_values(plan_->output_gradient(), output_gradient);
   std::vector<ParameterId> order;
   plan_->backward([&](ParameterId id) { order.push_back(id); });
   return order;

@@ -19,7 +19,7 @@ class GraphHarness {
  public:
   GraphHarness(std::unique_ptr<LayerGraph> graph, std::size_t batch, const Device& device = {},
                Mode mode = Mode::kTrain, bool input_gradient = true,
-               kernels::ElementType type = kernels::ElementType::kFloat32);
+               kernels::ElementType type = kernels::ElementType::kFloat32, const Execution& execution = {});
 
   std::vector<float> forward(const std::vector<float>& input);
   /// Runs backward after forward. Fills gradient() and input_gradient(); returns the parameters in the order in which
@@ -42,7 +42,7 @@ class GraphHarness {
   ParameterArena& arena() { return arena_; }
   GraphPlan& plan() { return *plan_; }
   std::size_t input_size() const { return plan_->input().size(); }
-  std::size_t output_size() const { return plan_->output().size(); }
+  std::size_t output_size() const { return output_rows(*graph_, plan_->batch()) * graph_->columns(); }
 
  private:
   ParameterId id_of(const std::string& parameter) const;

@@ -7,7 +7,6 @@
 #include <omp.h>
 
 #include "kernels/nn/elementwise.h"
-#include "kernels/repeated_work.h"
 #include "layers/graph.h"
 #include "layers/network.h"
 #include "tests/layers/graph_harness.h"
@@ -32,8 +31,8 @@ std::unique_ptr<LayerGraph> make_graph(const std::string& name, const ModelConte
 }
 
 Network make(const std::string& name, const ModelContext& context, const ModelSettings& settings = {},
-             const Device& device = {}) {
-  return Network(make_graph(name, context, settings), 0.0, device);
+             const Device& device = {}, const Execution& execution = {}) {
+  return Network(make_graph(name, context, settings), 0.0, device, execution);
 }
 
 const ModelContext kCifar10{{32, 32, 3}, 10}, kCifar100{{32, 32, 3}, 100}, kImageNet{{224, 224, 3}, 1000};
@@ -109,8 +108,9 @@ double relative_error(const std::vector<float>& values, const std::vector<float>
 
 /// Two samples of a model, and a network that starts from seed 1.
 struct TrainingStep {
-  TrainingStep(const Device& device, const std::string& name, const Shape& sample, const ModelSettings& settings)
-      : network(make(name, {sample, kClasses}, settings, device)),
+  TrainingStep(const Device& device, const std::string& name, const Shape& sample, const ModelSettings& settings,
+               const Execution& execution = {})
+      : network(make(name, {sample, kClasses}, settings, device, execution)),
         inputs(inputs_for(models().at(name), sample)),
         targets(network.target_kind(), sample[0]) {
     network.initialize(1);
@@ -428,12 +428,8 @@ TEST_SUITE("layers") {
                                   {"xml_linear", {7}, {}}};
     for (const auto& [name, sample, settings] : cases) {
       CAPTURE(name);
-      TrainingStep repeated(device, name, sample, settings);
-      kernels::set_recording(device, false);
-      TrainingStep anew(device, name, sample, settings);
-      const double first_loss = anew.forward().loss_sum;  // makes its plan
-      kernels::set_recording(device, true);
-      CHECK(repeated.forward().loss_sum == first_loss);
+      TrainingStep repeated(device, name, sample, settings), anew(device, name, sample, settings, {.records = false});
+      CHECK(repeated.forward().loss_sum == anew.forward().loss_sum);
       for (std::uint64_t step = 1; step < 4; ++step) {
         for (TrainingStep* own : {&repeated, &anew}) {
           own->network.backward();
@@ -444,6 +440,12 @@ TEST_SUITE("layers") {
       }
       CHECK(repeated.network.repetition_obstacle().empty());
     }
+  }
+
+  TEST_CASE("the CPU refuses a network of another precision than float32") {
+    for (const kernels::DeviceMath math : {kernels::DeviceMath::kTf32, kernels::DeviceMath::kBf16})
+      CHECK_THROWS_WITH_AS(make("mlp", kCifar10, {}, {}, {math}),
+                           doctest::Contains("the CPU multiplies in float32 only: valid is \"float32\""), ConfigError);
   }
 
   TEST_CASE("a model that does not fit the data says both shapes") {

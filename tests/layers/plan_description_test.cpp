@@ -44,9 +44,8 @@ TEST_SUITE("layers") {
       const std::unique_ptr<LayerGraph> graph = make(model);
       for (const DeviceMath math : {DeviceMath::kFloat32, DeviceMath::kTf32, DeviceMath::kBf16}) {
         if (device.is_cpu() && math != DeviceMath::kFloat32) continue;
-        kernels::set_math(device, math);
-        const std::vector<LayerDescription> layers = GraphPlan(*graph, model.batch, Mode::kTrain, device).describe();
-        kernels::set_math(device, DeviceMath::kFloat32);
+        const GraphPlan plan(*graph, model.batch, Mode::kTrain, device, false, kernels::ElementType::kFloat32, {math});
+        const std::vector<LayerDescription> layers = plan.describe();
         CHECK(layers.size() == (device.is_cpu() ? 0 : model.convolutions));
         for (const LayerDescription& layer : layers) {
           CAPTURE(layer.layer);

@@ -83,6 +83,7 @@ TEST_SUITE("trainer") {
     for (QualitySums* sums : {&accuracy, &perplexity}) {
       sums->add({}, {}, {.loss_sum = 6, .correct = 3, .count = 4});
       sums->add({}, {}, {.loss_sum = 2, .correct = 0, .count = 4});
+      CHECK_FALSE(sums->reads_outputs());
       CHECK(sums->loss() == 1.0);
       CHECK(sums->count() == 8);
     }
@@ -100,6 +101,7 @@ TEST_SUITE("trainer") {
   TEST_CASE("quality: precision at k is the share of a point's labels among its k largest logits") {
     const Kind points(TargetKind::kClassSet);
     QualitySums sums(points);
+    CHECK(sums.reads_outputs());
     // By falling logit, equal ones by number: 3 5 0 1 2 4, and 0 1 2 3 4 5.
     const std::vector<float> logits{4, 3, 2, 9, 1, 5, 0, 0, 0, 0, 0, 0};
     sums.add({view(logits), Shape{2, 6}, {}}, batch_of({{0, 2, 3}, {}}), {.loss_sum = 1, .count = 2});
@@ -124,6 +126,7 @@ TEST_SUITE("trainer") {
   TEST_CASE("quality: a question's answer is the best one among its samples, over batches") {
     const Questions questions;
     QualitySums sums(questions);
+    CHECK(sums.reads_outputs());
     std::vector<float> logits(24, 0.0f);
     logits[8] = 1;   // sample 1 begins better than sample 0
     logits[15] = 1;  // and ends better

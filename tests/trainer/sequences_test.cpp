@@ -144,6 +144,31 @@ TEST_SUITE("trainer") {
     }
   }
 
+  DRAGONN_DEVICE_TEST("sequences: what backward computes again changes nothing, and overlap with it") {
+    const TemporaryFolder data;
+    write_data(data.path());
+    const Task transformer{"transformer", R"(
+[model]
+name = "bert"
+layers = 2
+hidden = 8
+heads = 2
+dropout = 0.2
+[data]
+name = "text"
+level = "character"
+window = 5
+)",
+                           "perplexity"};
+    const auto run = [&](const std::vector<std::string>& overrides) {
+      const TemporaryFolder folder;
+      return quick_run(config_of(transformer, data.path(), on_device(device, overrides)), 2, folder.path()).parameters;
+    };
+    const auto expected = run({});
+    CHECK(run({"train.recompute=elementwise"}) == expected);
+    CHECK(run({"train.recompute=block", "compression.overlap=true"}) == expected);
+  }
+
   TEST_CASE("sequences: a model and data that do not fit are refused by name") {
     const TemporaryFolder data, run;
     write_data(data.path());
@@ -152,6 +177,8 @@ TEST_SUITE("trainer") {
           [&] { quick_run(config_of(task, data.path(), std::move(overrides)), 1, run.path()); });
     };
     CHECK(data::contains(message(kText, {"train.gradient_accumulation=2"}), "train.gradient_accumulation = 2"));
+    CHECK(message(kText, {"train.recompute=block"}) ==
+          "train.recompute = \"block\": the network has no blocks; expected \"none\"");
     const Task images{"images", "[model]\nname = \"lstm_lm\"\n[data]\nname = \"synthetic_images\"\n", ""};
     CHECK(data::contains(message(images, {}), "lstm_lm"));
     const Task classes{"classes", "[model]\nname = \"mlp\"\n[data]\nname = \"synthetic_xc\"\ninputs = 8\n", ""};

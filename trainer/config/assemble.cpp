@@ -184,8 +184,10 @@ layers::Network make_network(const Config& config, Device device) {
 }
 
 layers::Network make_network(const Config& config, const Shape& sample_shape, int classes, Device device) {
+  // On the CPU a network also serves checks and exports of configs for a GPU.
+  const kernels::DeviceMath math = device.is_cpu() ? kernels::DeviceMath::kFloat32 : config.device_math;
   return layers::Network(config.model.entry().make(config.model.settings, {sample_shape, classes}),
-                         config.train.label_smoothing, device);
+                         config.train.label_smoothing, device, {math, config.device_graphs, config.train.recompute});
 }
 
 }  // namespace dragonn::trainer

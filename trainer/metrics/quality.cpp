@@ -51,6 +51,11 @@ std::vector<std::int32_t> greedy_labels(std::span<const float> logits, std::size
   return labels;
 }
 
+bool QualitySums::reads_outputs() const {
+  const TargetKind kind = dataset_.target_kind();
+  return kind != TargetKind::kClass && (kind != TargetKind::kClassPerStep || dataset_.questions() != nullptr);
+}
+
 void QualitySums::add(const Outputs& outputs, const data::Batch& batch, const layers::LossResult& loss) {
   sums_[kLoss] += loss.loss_sum;
   sums_[kCount] += static_cast<double>(loss.count);

@@ -54,6 +54,8 @@ class QualitySums {
  public:
   explicit QualitySums(const data::Dataset& dataset) : dataset_(dataset) {}
 
+  /// Returns whether the metrics need more than the loss: only then does add() read outputs.
+  bool reads_outputs() const;
   void add(const Outputs& outputs, const data::Batch& batch, const layers::LossResult& loss);
   /// The sums, to be summed over the ranks.
   std::span<double> sums() {

@@ -42,7 +42,9 @@ EvaluationResult evaluate(comm::Communicator& communicator, layers::Network& net
   while (const data::Batch* batch = loader.next()) {
     if (batch->begins) network.reset_state(layers::Mode::kEvaluate);
     const layers::LossResult loss = network.forward(network_batch(*batch), layers::Mode::kEvaluate);
-    sums.add({network.logits(), network.logits_shape(), network.logits_lengths()}, *batch, loss);
+    Outputs outputs;
+    if (sums.reads_outputs()) outputs = {network.logits(), network.logits_shape(), network.logits_lengths()};
+    sums.add(outputs, *batch, loss);
   }
   const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kEvaluation);
   communicator.allreduce_sum(sums.sums());

@@ -16,8 +16,6 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/program.h"
-#include "kernels/device_math.h"
-#include "kernels/repeated_work.h"
 #include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/metrics/event_file.h"
@@ -32,11 +30,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Sets threads, precision and recording for this rank's thread, before it makes its first plan: plans keep all three.
-void set_arithmetic(const Config& config, const Device& device) {
+/// Sets the threads of this rank, before it makes its first plan: plans keep their number.
+void set_threads(const Config& config) {
   omp_set_num_threads(static_cast<int>(config.comm.threads_per_worker));
-  kernels::set_math(device, config.device_math);
-  kernels::set_recording(device, config.device_graphs);
 }
 
 /// Returns the checkpoint that `given` names for `option`: "auto", a checkpoint folder or a run folder. Empty: a fresh
@@ -172,7 +168,7 @@ int run_training(const Job& job, comm::Communicator& communicator) {
   std::optional<ClockPause> setting_up(std::in_place, communicator.clock());
   const int rank = communicator.rank();
   const DeviceChoice choice = choose_device(job.config, communicator);
-  set_arithmetic(job.config, choice.device);
+  set_threads(job.config);
   GpuLink link(job.config, communicator, choice);
   std::optional<layers::Network> network;
   RunPlan plan;
@@ -218,7 +214,7 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
   if (communicator.rank() == 0) {
     for (const std::string& warning : job.data.warnings) log::warning(0, "{}", warning);
   }
-  set_arithmetic(job.config, choice.device);
+  set_threads(job.config);
   layers::Network network = make_network(job.config, *job.data.test, choice.device);
   std::string found;  // by rank 0 for all: a run that is at work there may save another one meanwhile
   comm::rank_zero_or_none(communicator,

@@ -95,8 +95,7 @@ void warn_of_weights(const AttentionSpec& spec, const std::string& reason) {
 class CudaAttention final : public Plan {
  public:
   CudaAttention(const Device& device, const AttentionSpec& spec)
-      : device_(device),
-        math_(context(device).math()),
+      : device_(context(device).device()),  // which refuses a GPU that is not there
         spec_(spec),
         depth_(spec.width / spec.heads),
         rows_(static_cast<std::size_t>(spec.batch * spec.heads * spec.steps)),
@@ -243,7 +242,7 @@ class CudaAttention final : public Plan {
     const auto begin = [&](const auto& of, std::int64_t call) { return of.at(call * (by_head ? of.head : of.sample)); };
     const auto next = [&](const auto& of) { return by_head ? of.sample : of.head; };
     for (std::int64_t call = 0; call < calls; ++call)
-      multiply(here, math_,
+      multiply(here, spec_.math,
                {.rows = spec_.steps,
                 .columns = columns,
                 .inner = inner,
@@ -258,7 +257,6 @@ class CudaAttention final : public Plan {
   }
 
   Device device_;
-  DeviceMath math_;
   AttentionSpec spec_;
   std::int64_t depth_;
   std::size_t rows_, weights_;

@@ -103,9 +103,9 @@ void warn_of(const char* way, const ConvolutionSpec& spec, const std::string& re
 
 /// Returns the precision of a convolution: tensors of bf16 are multiplied as they are. cuDNN rounds float32 to TF32 at
 /// most.
-DeviceMath math_for(const ConvolutionSpec& spec, DeviceMath asked) {
+DeviceMath math_for(const ConvolutionSpec& spec) {
   if (spec.type == ElementType::kBf16) return DeviceMath::kBf16;
-  return asked == DeviceMath::kBf16 ? DeviceMath::kTf32 : asked;
+  return spec.math == DeviceMath::kBf16 ? DeviceMath::kTf32 : spec.math;
 }
 
 /// Returns the graphs of a convolution, or null where the older calls of cuDNN are to do it.
@@ -117,18 +117,18 @@ std::shared_ptr<const ConvolutionPasses> graphs_for(const Device& device, const 
   return graphs;
 }
 
-std::unique_ptr<Plan> make(const Device& device, const ConvolutionSpec& spec) {
-  const DeviceMath math = math_for(spec, context(device).math());
+std::unique_ptr<Plan> make(const Device& device, const ConvolutionSpec& asked) {
+  ConvolutionSpec spec = asked;
+  spec.math = math_for(asked);
   const bool fits_cudnn = !overhangs(spec.vertical, spec.height) && !overhangs(spec.horizontal, spec.width);
   if (fits_cudnn) {
     if (auto graphs = graphs_for(device, spec)) return std::make_unique<CudnnConvolution>(device, spec, graphs);
-    if (auto passes = make_chosen_passes(device, spec, math))
-      return std::make_unique<CudnnConvolution>(device, spec, passes);
+    if (auto passes = make_chosen_passes(device, spec)) return std::make_unique<CudnnConvolution>(device, spec, passes);
   }
   warn_of("as products with patches", spec,
           fits_cudnn ? "cuDNN has no deterministic algorithm for it that fits into 1.07 GB"
                      : "a window overhangs the end of an axis");
-  return make_patch_convolution(device, spec, math);
+  return make_patch_convolution(device, spec);
 }
 
 [[maybe_unused]] const bool registered = kernels::make_convolution_plan.add(DeviceType::kCuda, make);

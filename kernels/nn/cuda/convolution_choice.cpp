@@ -22,8 +22,8 @@ int number(std::int64_t value) {
 
 /// The descriptors of the tensors of a convolution. They are NHWC; the filter is KRSC, which goes with NHWC.
 struct ConvolutionTensors {
-  ConvolutionTensors(const ConvolutionSpec& spec, DeviceMath math) {
-    const cudnnDataType_t type = math == DeviceMath::kBf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  explicit ConvolutionTensors(const ConvolutionSpec& spec) {
+    const cudnnDataType_t type = spec.type == ElementType::kBf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
     const auto tensor = [&](const TensorDescriptor& descriptor, std::int64_t channels, std::int64_t height,
                             std::int64_t width) {
       check(cudnnSetTensor4dDescriptor(descriptor.get(), CUDNN_TENSOR_NHWC, type, number(spec.batch), number(channels),
@@ -103,9 +103,9 @@ std::optional<cudnnMathType_t> type_to_run(cudnnMathType_t candidate, DeviceMath
 }
 
 template <class Candidate, class Ask, class Workspace>
-auto choose(const ConvolutionSpec& spec, DeviceMath math, const Ask& ask, const Workspace& workspace)
+auto choose(const ConvolutionSpec& spec, const Ask& ask, const Workspace& workspace)
     -> std::optional<Choice<decltype(Candidate::algo)>> {
-  const ConvolutionWindows windows(spec, asked_type(math));
+  const ConvolutionWindows windows(spec, asked_type(spec.math));
   std::array<Candidate, kMaxCandidates> candidates{};
   int count = 0;
   const cudnnStatus_t status = ask(windows.get(), &count, candidates.data());
@@ -113,7 +113,7 @@ auto choose(const ConvolutionSpec& spec, DeviceMath math, const Ask& ask, const 
   check(status, "ask cuDNN for algorithms of a convolution");
   for (int i = 0; i < count; ++i) {
     const Candidate& candidate = candidates[static_cast<std::size_t>(i)];
-    const std::optional<cudnnMathType_t> type = type_to_run(candidate.mathType, math);
+    const std::optional<cudnnMathType_t> type = type_to_run(candidate.mathType, spec.math);
     if (candidate.status != CUDNN_STATUS_SUCCESS || candidate.determinism != CUDNN_DETERMINISTIC || !type) continue;
     windows.set_math(*type);
     std::size_t bytes = 0;
@@ -123,9 +123,9 @@ auto choose(const ConvolutionSpec& spec, DeviceMath math, const Ask& ask, const 
   return std::nullopt;
 }
 
-auto choose_forward(cudnnHandle_t dnn, const ConvolutionSpec& spec, DeviceMath math, const ConvolutionTensors& of) {
+auto choose_forward(cudnnHandle_t dnn, const ConvolutionSpec& spec, const ConvolutionTensors& of) {
   return choose<cudnnConvolutionFwdAlgoPerf_t>(
-      spec, math,
+      spec,
       [&](auto windows, int* count, auto* candidates) {
         return cudnnGetConvolutionForwardAlgorithm_v7(dnn, of.input.get(), of.filter.get(), windows, of.output.get(),
                                                       kMaxCandidates, count, candidates);
@@ -136,10 +136,9 @@ auto choose_forward(cudnnHandle_t dnn, const ConvolutionSpec& spec, DeviceMath m
       });
 }
 
-auto choose_backward_weights(cudnnHandle_t dnn, const ConvolutionSpec& spec, DeviceMath math,
-                             const ConvolutionTensors& of) {
+auto choose_backward_weights(cudnnHandle_t dnn, const ConvolutionSpec& spec, const ConvolutionTensors& of) {
   return choose<cudnnConvolutionBwdFilterAlgoPerf_t>(
-      spec, math,
+      spec,
       [&](auto windows, int* count, auto* candidates) {
         return cudnnGetConvolutionBackwardFilterAlgorithm_v7(dnn, of.input.get(), of.output.get(), windows,
                                                              of.filter.get(), kMaxCandidates, count, candidates);
@@ -150,10 +149,9 @@ auto choose_backward_weights(cudnnHandle_t dnn, const ConvolutionSpec& spec, Dev
       });
 }
 
-auto choose_backward_data(cudnnHandle_t dnn, const ConvolutionSpec& spec, DeviceMath math,
-                          const ConvolutionTensors& of) {
+auto choose_backward_data(cudnnHandle_t dnn, const ConvolutionSpec& spec, const ConvolutionTensors& of) {
   return choose<cudnnConvolutionBwdDataAlgoPerf_t>(
-      spec, math,
+      spec,
       [&](auto windows, int* count, auto* candidates) {
         return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, of.filter.get(), of.output.get(), windows,
                                                            of.input.get(), kMaxCandidates, count, candidates);
@@ -164,18 +162,18 @@ auto choose_backward_data(cudnnHandle_t dnn, const ConvolutionSpec& spec, Device
       });
 }
 
-std::optional<ConvolutionChoices> ask_cudnn(Context& here, const ConvolutionSpec& spec, DeviceMath math) {
-  const ConvolutionTensors tensors(spec, math);
+std::optional<ConvolutionChoices> ask_cudnn(Context& here, const ConvolutionSpec& spec) {
+  const ConvolutionTensors tensors(spec);
   ConvolutionChoices choices;
   const auto assign = [](auto& target, const auto& choice) {
     if (choice) target = *choice;
     return choice.has_value();
   };
   const bool complete =
-      assign(choices.forward, choose_forward(here.dnn(), spec, math, tensors)) &&
-      (!spec.training || assign(choices.backward_weights, choose_backward_weights(here.dnn(), spec, math, tensors))) &&
+      assign(choices.forward, choose_forward(here.dnn(), spec, tensors)) &&
+      (!spec.training || assign(choices.backward_weights, choose_backward_weights(here.dnn(), spec, tensors))) &&
       (!spec.training || !spec.input_gradient ||
-       assign(choices.backward_data, choose_backward_data(here.dnn(), spec, math, tensors)));
+       assign(choices.backward_data, choose_backward_data(here.dnn(), spec, tensors)));
   return complete ? std::optional(choices) : std::nullopt;
 }
 
@@ -208,10 +206,10 @@ std::vector<PassDescription> describe_passes(const ConvolutionSpec& spec, const 
 
 class ChosenPasses final : public ConvolutionPasses {
  public:
-  ChosenPasses(const Device& device, const ConvolutionSpec& spec, DeviceMath math, const ConvolutionChoices& choices)
+  ChosenPasses(const Device& device, const ConvolutionSpec& spec, const ConvolutionChoices& choices)
       : device_(device),
         spec_(spec),
-        tensors_(spec, math),
+        tensors_(spec),
         choices_(choices),
         forward_(spec, choices.forward.math),
         backward_weights_(spec, choices.backward_weights.math),
@@ -259,22 +257,19 @@ class ChosenPasses final : public ConvolutionPasses {
 /// The answer of cuDNN for a shape.
 struct Known {
   Device device;
-  DeviceMath math;
   ConvolutionSpec spec;
   std::optional<ConvolutionChoices> choices;
 };
 
 }  // namespace
 
-std::shared_ptr<const ConvolutionPasses> make_chosen_passes(const Device& device, const ConvolutionSpec& spec,
-                                                            DeviceMath math) {
+std::shared_ptr<const ConvolutionPasses> make_chosen_passes(const Device& device, const ConvolutionSpec& spec) {
   thread_local std::vector<Known> all;  // as the handle that choices are asked of
-  auto place = std::ranges::find_if(
-      all, [&](const Known& known) { return known.device == device && known.math == math && known.spec == spec; });
-  if (place == all.end())
-    place = all.insert(all.end(), Known{device, math, spec, ask_cudnn(context(device), spec, math)});
+  auto place =
+      std::ranges::find_if(all, [&](const Known& known) { return known.device == device && known.spec == spec; });
+  if (place == all.end()) place = all.insert(all.end(), Known{device, spec, ask_cudnn(context(device), spec)});
   if (!place->choices) return nullptr;
-  return std::make_shared<ChosenPasses>(device, spec, math, *place->choices);
+  return std::make_shared<ChosenPasses>(device, spec, *place->choices);
 }
 
 }  // namespace dragonn::kernels::cuda

@@ -9,7 +9,6 @@
 
 #include "core/device.h"
 #include "kernels/cuda/runtime.h"
-#include "kernels/device_math.h"
 #include "kernels/nn/convolution.h"
 
 namespace dragonn::kernels::cuda {
@@ -30,7 +29,7 @@ struct PassBytes {
 };
 
 /// The passes of a convolution, which run on the stream of the calling thread. Tensors are NHWC and filters KRSC. All
-/// are float32, or with DeviceMath::kBf16 bf16.
+/// are of the shape's type.
 class ConvolutionPasses {
  public:
   virtual ~ConvolutionPasses() = default;
@@ -53,8 +52,7 @@ class ConvolutionPasses {
 /// every time, multiplies in the asked precision and needs no more than 1 GiB of workspace; the result is null if a
 /// pass has no such candidate. Candidates are not timed: a run's bits would then depend on timing. A shape is looked up
 /// once per thread.
-std::shared_ptr<const ConvolutionPasses> make_chosen_passes(const Device& device, const ConvolutionSpec& spec,
-                                                            DeviceMath math);
+std::shared_ptr<const ConvolutionPasses> make_chosen_passes(const Device& device, const ConvolutionSpec& spec);
 
 /// Makes the passes of a convolution of bf16 without groups as graphs of cuDNN. They reach kernels that the older calls
 /// do not, and the forward pass adds the bias before it rounds. Every pass takes the first engine,
@@ -66,6 +64,6 @@ std::shared_ptr<const ConvolutionPasses> make_convolution_graphs(const Device& d
 
 /// Makes a plan for any window, any number of groups and any math mode, with HWIO weights. It copies every pixel for
 /// every window that sees it, in pieces of images of at most 2^28 elements.
-std::unique_ptr<Plan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec, DeviceMath math);
+std::unique_ptr<Plan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec);
 
 }  // namespace dragonn::kernels::cuda

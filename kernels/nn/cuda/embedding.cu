@@ -31,7 +31,7 @@ __global__ void embed_kernel(const float* tokens, const float* table, std::size_
 
 /// Sums the gradients of tokens. A block takes a position, and a tile of columns (blockIdx.y). The first position of
 /// every token sums all gradients of that token in their order: it lists them, some hundred at a time, and adds one
-/// after the other.
+/// after the other, to zero or to what the table's gradient has.
 template <class Element>
 __global__ void sum_tokens_kernel(const float* tokens, std::size_t count, Reader<Element> output_gradient,
                                   std::size_t rows, std::size_t width, float* table_gradient) {
@@ -44,7 +44,8 @@ __global__ void sum_tokens_kernel(const float* tokens, std::size_t count, Reader
     const std::size_t before = begin + threadIdx.x;
     if (__syncthreads_or(before < own && tokens[before] == token)) return;  // not the first
   }
-  float sum = 0;
+  float* const target = table_gradient + static_cast<std::size_t>(token) * width + column;
+  float sum = column < width ? *target : 0;
   for (std::size_t begin = own; begin < count; begin += kThreads) {
     const std::size_t position = begin + threadIdx.x;
     const bool equal = position < count && tokens[position] == token;
@@ -62,7 +63,7 @@ __global__ void sum_tokens_kernel(const float* tokens, std::size_t count, Reader
       for (unsigned i = 0; i < found; ++i) sum += output_gradient[listed[i] * width + column];
     __syncthreads();  // the list is overwritten next
   }
-  if (column < width) table_gradient[static_cast<std::size_t>(token) * width + column] = sum;
+  if (column < width) *target = sum;
 }
 
 void embed(View<const float> tokens, View<const float> table, std::size_t width, TypedView<float> output) {
@@ -75,10 +76,11 @@ void embed(View<const float> tokens, View<const float> table, std::size_t width,
 }
 
 void embed_backward(View<const float> tokens, TypedView<const float> output_gradient, std::size_t width,
-                    View<float> table_gradient) {
+                    View<float> table_gradient, bool adds) {
   const Context& here = context(table_gradient.device());
-  check(cudaMemsetAsync(table_gradient.data(), 0, table_gradient.size() * sizeof(float), here.stream()),
-        "cudaMemsetAsync");
+  if (!adds)
+    check(cudaMemsetAsync(table_gradient.data(), 0, table_gradient.size() * sizeof(float), here.stream()),
+          "cudaMemsetAsync");
   if (tokens.empty()) return;
   const dim3 blocks(static_cast<unsigned>(tokens.size()), static_cast<unsigned>((width + kThreads - 1) / kThreads));
   with_element(output_gradient.type(), [&](auto element) {

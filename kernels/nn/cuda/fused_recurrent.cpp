@@ -131,7 +131,7 @@ class CudnnRecurrent final : public FusedRecurrent {
   /// The standard algorithm: a product per step. The default math type multiplies float32 in TF32.
   void describe_layer() {
     Context& here = context(device_);
-    const cudnnMathType_t math = here.math() == DeviceMath::kFloat32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+    const cudnnMathType_t math = spec_.math == DeviceMath::kFloat32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
     accept(cudnnSetDropoutDescriptor(no_dropout_.get(), here.dnn(), 0, nullptr, 0, 0), "describe no dropout");
     accept(cudnnSetRNNDescriptor_v8(layer_.get(), CUDNN_RNN_ALGO_STANDARD, lstm() ? CUDNN_LSTM : CUDNN_GRU,
                                     CUDNN_RNN_DOUBLE_BIAS, CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, CUDNN_DATA_FLOAT,

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/runtime.h"
+#include "kernels/device_math.h"
 #include "kernels/typed_view.h"
 
 namespace dragonn::kernels::cuda {

@@ -166,8 +166,7 @@ bool is_aligned(const float* memory) {
 class CudaLinear final : public Plan {
  public:
   CudaLinear(const Device& device, const LinearSpec& spec)
-      : device_(device),
-        math_(context(device).math()),
+      : device_(context(device).device()),  // which refuses a GPU that is not there
         spec_(spec),
         bias_cut_(static_cast<std::size_t>(spec.batch), static_cast<std::size_t>(spec.outputs)) {
     if (!rounds_weights() || !spec.bias) return;
@@ -180,7 +179,7 @@ class CudaLinear final : public Plan {
       return product == nullptr ? 0 : floats_for_bytes(product->workspace_bytes());
     };
     if (!spec_.training) return {0, copy_floats() + workspace(biased_), 0};
-    const std::size_t sums = spec_.bias ? aligned_floats(bias_cut_.partials()) : 0;
+    const std::size_t sums = spec_.bias ? aligned_floats(bias_cut_.partials()) + bias_cut_.columns : 0;
     return {copy_floats(), workspace(biased_), std::max(sums, workspace(gradients_))};
   }
 
@@ -191,7 +190,7 @@ class CudaLinear final : public Plan {
     if (rounds_weights())
       convert(pass.parameters[0], TypedView<float>(copy.data(), weight_count(), spec_.type, device_));
     if (biased_ != nullptr) return multiply_with_bias(pass, copy);
-    multiply(here, math_,
+    multiply(here, spec_.math,
              {.rows = spec_.batch,
               .columns = spec_.outputs,
               .inner = spec_.inputs,
@@ -210,7 +209,7 @@ class CudaLinear final : public Plan {
     const TypedView<const float> gradient = pass.output_gradients[0];
     differentiate_parameters(here, pass);
     if (!spec_.input_gradient) return;
-    multiply(here, math_,
+    multiply(here, spec_.math,
              {.rows = spec_.batch,
               .columns = spec_.inputs,
               .inner = spec_.outputs,
@@ -232,10 +231,12 @@ class CudaLinear final : public Plan {
   void differentiate_parameters(Context& here, const BackwardPass& pass) const {
     const TypedView<const float> gradient = pass.output_gradients[0];
     float* const weights_gradient = pass.parameter_gradients[0].data();
-    if (gradients_ != nullptr && is_aligned(weights_gradient) && is_aligned(bias_of(pass.parameter_gradients).data()))
+    const bool adds = pass.adds_parameter_gradients;
+    if (!adds && gradients_ != nullptr && is_aligned(weights_gradient) &&
+        is_aligned(bias_of(pass.parameter_gradients).data()))
       return gradients_->run(pass.inputs[0].raw(), gradient.raw(), bias_of(pass.parameter_gradients).data(),
                              weights_gradient, pass.scratch.data());
-    multiply(here, math_,
+    multiply(here, spec_.math,
              {.rows = spec_.outputs,
               .columns = spec_.inputs,
               .inner = spec_.batch,
@@ -243,9 +244,13 @@ class CudaLinear final : public Plan {
               .b = {pass.inputs[0].raw(), spec_.inputs},
               .type = spec_.type,
               .result = weights_gradient,
-              .stride = spec_.inputs});
-    if (!bias_of(pass.parameter_gradients).empty())
-      sum_columns(here, bias_cut_, gradient, pass.scratch.data(), bias_of(pass.parameter_gradients).data());
+              .stride = spec_.inputs,
+              .keep = adds ? 1.0f : 0.0f});
+    const View<float> bias_gradient = bias_of(pass.parameter_gradients);
+    if (bias_gradient.empty()) return;
+    const View<float> sums = pass.scratch.subview(aligned_floats(bias_cut_.partials()), bias_cut_.columns);
+    sum_columns(here, bias_cut_, gradient, pass.scratch.data(), adds ? sums.data() : bias_gradient.data());
+    if (adds) add(bias_gradient, sums, bias_gradient);
   }
 
   /// Returns whether products read a copy of the weights in bf16.
@@ -267,7 +272,6 @@ class CudaLinear final : public Plan {
   }
 
   Device device_;
-  DeviceMath math_;
   LinearSpec spec_;
   ColumnCut bias_cut_;
   std::unique_ptr<LtProduct> biased_, gradients_;  // of bf16 with a bias, where cuBLAS has them
@@ -277,8 +281,7 @@ class CudaLinear final : public Plan {
 /// reads its weights. The input, which is small, is rounded in every product.
 class CudaProduct final : public PackedProduct {
  public:
-  CudaProduct(const Device& device, const PackedProductSpec& spec)
-      : device_(device), math_(context(device).math()), spec_(spec) {}
+  CudaProduct(const Device& device, const PackedProductSpec& spec) : device_(device), spec_(spec) {}
 
   std::size_t packed_floats() const override { return rounds() ? floats_for_bytes(weights() * sizeof(Bf16)) : 0; }
   std::size_t scratch_floats() const override { return rounds() ? floats_for_bytes(inputs() * sizeof(Bf16)) : 0; }
@@ -289,7 +292,7 @@ class CudaProduct final : public PackedProduct {
   }
   void run(View<const float> input, View<const float> weights, View<float> output, View<float> scratch) override {
     if (rounds()) convert(input, rounded(scratch, inputs()));
-    multiply(context(device_), math_,
+    multiply(context(device_), spec_.math,
              {.rows = spec_.rows,
               .columns = spec_.outputs,
               .inner = spec_.inner,
@@ -301,7 +304,7 @@ class CudaProduct final : public PackedProduct {
   }
 
  private:
-  bool rounds() const { return math_ == DeviceMath::kBf16; }
+  bool rounds() const { return spec_.math == DeviceMath::kBf16; }
   std::size_t weights() const { return static_cast<std::size_t>(spec_.inner * spec_.outputs); }
   std::size_t inputs() const { return static_cast<std::size_t>(spec_.rows * spec_.inner); }
   TypedView<float> rounded(View<float> memory, std::size_t size) const {
@@ -309,7 +312,6 @@ class CudaProduct final : public PackedProduct {
   }
 
   Device device_;
-  DeviceMath math_;
   PackedProductSpec spec_;
 };
 

@@ -44,7 +44,8 @@ struct Outcome {
 
 struct Rows {
   const std::int32_t* labels;
-  std::size_t rows, classes;
+  std::size_t rows;
+  CrossEntropy settings;
 };
 
 __device__ bool is_in_range(std::int32_t label, std::size_t classes) {
@@ -58,7 +59,7 @@ __global__ void count_kernel(Rows rows, Outcome* outcome) {
     const std::int32_t label = rows.labels[row];
     if (label == kIgnoredLabel) continue;
     ++count;
-    if (!is_in_range(label, rows.classes) && row < first_bad) first_bad = row;
+    if (!is_in_range(label, rows.settings.classes) && row < first_bad) first_bad = row;
   }
   count = block_reduce(count, Sum());
   // The smallest row is the largest of the complements.
@@ -72,21 +73,24 @@ __global__ void count_kernel(Rows rows, Outcome* outcome) {
 /// Computes the losses, a block per row. `gradient` may be the logits: a thread writes only elements that it alone has
 /// read since the last barrier.
 template <class Element>
-__global__ void row_kernel(Rows rows, Reader<Element> all_logits, double smoothing, const Outcome* outcome,
-                           Writer<Element> gradient, OwnLoss* results) {
-  const std::size_t row = blockIdx.x;
+__global__ void row_kernel(Rows rows, Reader<Element> all_logits, const Outcome* outcome, Writer<Element> gradient,
+                           OwnLoss* results) {
+  const std::size_t row = blockIdx.x, columns = rows.settings.columns;
   const std::int32_t label = rows.labels[row];
-  const Reader<Element> logits = all_logits + row * rows.classes;
-  const bool wants_gradient = gradient.data != nullptr;
-  const Writer<Element> own_gradient = gradient + (wants_gradient ? row * rows.classes : 0);
-  if (!is_in_range(label, rows.classes)) {
+  const Reader<Element> logits = all_logits + row * columns;
+  const bool wants_gradient = gradient.data != nullptr, counts = is_in_range(label, rows.settings.classes);
+  const Writer<Element> own_gradient = gradient + (wants_gradient ? row * columns : 0);
+  if (wants_gradient)
+    for (std::size_t c = (counts ? rows.settings.classes : 0) + threadIdx.x; c < columns; c += blockDim.x)
+      own_gradient[c] = 0;
+  if (!counts) {
     if (threadIdx.x == 0) results[row] = {0, false};
-    if (wants_gradient)
-      for (std::size_t c = threadIdx.x; c < rows.classes; c += blockDim.x) own_gradient[c] = 0;
     return;
   }
-  const SoftmaxSums sums = softmax_sums(logits, rows.classes);
-  const auto classes = static_cast<double>(rows.classes), count = static_cast<double>(outcome->sums.count);
+  const SoftmaxSums sums = softmax_sums(logits, rows.settings.classes);
+  const double smoothing = rows.settings.smoothing;
+  const auto classes = static_cast<double>(rows.settings.classes);
+  const auto count = static_cast<double>(rows.settings.count == 0 ? outcome->sums.count : rows.settings.count);
   const double normalizer = log(sums.exponentials);
   const double distance = static_cast<double>(logits[label]) - sums.largest;
   const double loss = (1 - smoothing) * (normalizer - distance) + smoothing * (normalizer - sums.distances / classes);
@@ -96,29 +100,40 @@ __global__ void row_kernel(Rows rows, Reader<Element> all_logits, double smoothi
   const auto scale = static_cast<float>(1 / (sums.exponentials * count));
   const auto offset = static_cast<float>(-smoothing / classes / count);
   const double target = exp(distance - normalizer) - (1 - smoothing) - smoothing / classes;
-  for (std::size_t c = threadIdx.x; c < rows.classes; c += blockDim.x) {
+  for (std::size_t c = threadIdx.x; c < rows.settings.classes; c += blockDim.x) {
     const float others = expf(logits[c] - sums.largest) * scale + offset;
     const float value = c == static_cast<std::size_t>(label) ? static_cast<float>(target / count) : others;
     own_gradient[c] = isfinite(loss) ? value : nanf("");  // a run that has diverged must show it
   }
 }
 
-LossSums cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, std::size_t classes,
-                       double smoothing, TypedView<float> gradient) {
+/// Returns the number of labels. @throws DataError for one out of range.
+std::size_t count_labels(View<const std::int32_t> labels, std::size_t classes) {
+  if (labels.empty()) return 0;
+  Context& here = context(labels.device());
+  launch(here, "count_labels", 1, kThreads, count_kernel, Rows{labels.data(), labels.size(), {.classes = classes}},
+         static_cast<Outcome*>(here.device_results()));
+  const Outcome found = here.read_result<Outcome>();
+  if (found.bad_row != ULLONG_MAX) kernels::detail::refuse_label(found.bad_label, found.bad_row, classes);
+  return found.sums.count;
+}
+
+LossSums cross_entropy(TypedView<const float> logits, View<const std::int32_t> labels, const CrossEntropy& settings,
+                       TypedView<float> gradient) {
   if (labels.empty()) return {};
   Context& here = context(logits.device());
   const std::int32_t* placed = labels.device().is_cpu() ? here.stage({labels.host()}) : labels.data();
-  const Rows rows{placed, labels.size(), classes};
+  const Rows rows{placed, labels.size(), settings};
   auto* outcome = static_cast<Outcome*>(here.device_results());
   auto* results = reinterpret_cast<OwnLoss*>(here.scratch(rows.rows * sizeof(OwnLoss)));
   launch(here, "count_labels", 1, kThreads, count_kernel, rows, outcome);
   with_element(logits.type(), [&](auto element) {
-    launch(here, "softmax_cross_entropy", static_cast<unsigned>(rows.rows), row_threads(classes),
-           row_kernel<decltype(element)>, rows, logits, smoothing, outcome, gradient, results);
+    launch(here, "softmax_cross_entropy", static_cast<unsigned>(rows.rows), row_threads(settings.classes),
+           row_kernel<decltype(element)>, rows, logits, outcome, gradient, results);
   });
   launch(here, "sum_of_losses", 1, kThreads, sum_losses_kernel, results, rows.rows, &outcome->sums);
   const Outcome found = here.read_result<Outcome>();
-  if (found.bad_row != ULLONG_MAX) kernels::detail::refuse_label(found.bad_label, found.bad_row, classes);
+  if (found.bad_row != ULLONG_MAX) kernels::detail::refuse_label(found.bad_label, found.bad_row, settings.classes);
   return found.sums;
 }
 
@@ -191,6 +206,7 @@ LossSums multi_label(TypedView<const float> logits, const Targets& targets, std:
 }
 
 [[maybe_unused]] const bool registered = kernels::softmax_cross_entropy_rows.add(DeviceType::kCuda, cross_entropy) &&
+                                         kernels::count_labels.add(DeviceType::kCuda, count_labels) &&
                                          kernels::multi_label.add(DeviceType::kCuda, multi_label);
 
 }  // namespace

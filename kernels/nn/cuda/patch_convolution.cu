@@ -70,9 +70,8 @@ __global__ void scatter_kernel(Geometry g, Reader<Element> patches, Writer<Eleme
 
 class PatchConvolution final : public Plan {
  public:
-  PatchConvolution(const Device& device, const ConvolutionSpec& spec, DeviceMath math)
+  PatchConvolution(const Device& device, const ConvolutionSpec& spec)
       : device_(device),
-        math_(math),
         spec_(spec),
         geometry_(spec),
         plain_(is_plain(spec.vertical) && is_plain(spec.horizontal)),
@@ -103,7 +102,7 @@ class PatchConvolution final : public Plan {
     const TypedView<const float> weights = rounded_weights(pass.parameters[0], memory);
     for_each_piece([&](std::int64_t first, std::int64_t images) {
       const void* patches = patches_of(here, pass.inputs[0], first, images, pass.scratch);
-      multiply(here, math_,
+      multiply(here, spec_.math,
                {.rows = pixels(images),
                 .columns = group_outputs(),
                 .inner = patch(),
@@ -186,7 +185,7 @@ class PatchConvolution final : public Plan {
   void add_weights_gradient(Context& here, const BackwardPass& pass, std::int64_t first, std::int64_t images) const {
     const void* patches = patches_of(here, pass.inputs[0], first, images, pass.scratch);
     const void* gradient = pass.output_gradients[0].subview(outputs(first), outputs(images)).raw();
-    multiply(here, math_,
+    multiply(here, spec_.math,
              {.rows = patch(),
               .columns = group_outputs(),
               .inner = pixels(images),
@@ -205,7 +204,7 @@ class PatchConvolution final : public Plan {
     const TypedView<float> patches = plain_ ? target : patches_in(pass.scratch, images);
     const bool rounded = spec_.type == ElementType::kBf16;
     multiply(
-        here, math_,
+        here, spec_.math,
         {.rows = pixels(images),
          .columns = patch(),
          .inner = group_outputs(),
@@ -226,7 +225,6 @@ class PatchConvolution final : public Plan {
   }
 
   Device device_;
-  DeviceMath math_;
   ConvolutionSpec spec_;
   Geometry geometry_;
   bool plain_;
@@ -236,8 +234,8 @@ class PatchConvolution final : public Plan {
 
 }  // namespace
 
-std::unique_ptr<Plan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec, DeviceMath math) {
-  return std::make_unique<PatchConvolution>(device, spec, math);
+std::unique_ptr<Plan> make_patch_convolution(const Device& device, const ConvolutionSpec& spec) {
+  return std::make_unique<PatchConvolution>(device, spec);
 }
 
 }  // namespace dragonn::kernels::cuda

@@ -166,7 +166,6 @@ class CudaRecurrent final : public RecurrentPlan {
  public:
   CudaRecurrent(const Device& device, const RecurrentSpec& spec)
       : spec_(spec),
-        math_(context(device).math()),
         stepped_(kernels::detail::make_stepped_recurrent(device, spec, {place, forward_step, backward_step})) {
     if (spec.reverse) return;
     std::string obstacle;
@@ -189,7 +188,7 @@ class CudaRecurrent final : public RecurrentPlan {
     const auto pass = [&](const char* name, std::size_t bytes) {
       return PassDescription{std::string(name) + (spec_.reverse ? "_reverse" : ""),
                              fused ? kFusedRecurrent : kSteppedRecurrent,
-                             math_ == DeviceMath::kFloat32 ? "fma" : "tensor_op", bytes};
+                             spec_.math == DeviceMath::kFloat32 ? "fma" : "tensor_op", bytes};
     };
     std::vector<PassDescription> passes{pass("forward", fused ? fused_->forward_bytes() : 0)};
     if (spec_.training) passes.push_back(pass("backward", fused ? fused_->backward_bytes() : 0));
@@ -218,7 +217,6 @@ class CudaRecurrent final : public RecurrentPlan {
   bool does_fused(std::span<const std::int32_t> lengths) const { return fused_ != nullptr && lengths.empty(); }
 
   RecurrentSpec spec_;
-  DeviceMath math_;
   std::unique_ptr<RecurrentPlan> stepped_;
   std::unique_ptr<FusedRecurrent> fused_;  // where cuDNN has it
 };
