@@ -20,7 +20,8 @@ Layer activation(kernels::Activation activation) {
                      .forward_in_place = !reads_input,
                      .backward_in_place = true,
                      .takes_bf16 = true,
-                     .is_cheap = reads_input},
+                     .is_cheap = reads_input,
+                     .is_stepwise = true},
           .output_shape = [=](Shapes inputs) -> Shape { return first_input(kind, inputs, 1); },
           .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
             return kernels::make_activation_plan(context.device, activation, context.output.size());
@@ -32,7 +33,11 @@ Layer dropout(double rate) {
   if (!(rate >= 0 && share < 1)) throw ConfigError(fmt::format("dropout rate {}: valid are numbers in [0, 1)", rate));
   const std::string kind = fmt::format("dropout {}", share);
   return {.kind = kind,
-          .traits = {.forward_in_place = true, .backward_in_place = true, .is_random = true, .takes_bf16 = true},
+          .traits = {.forward_in_place = true,
+                     .backward_in_place = true,
+                     .is_random = true,
+                     .takes_bf16 = true,
+                     .is_stepwise = true},
           .output_shape = [=](Shapes inputs) -> Shape { return first_input(kind, inputs, 1); },
           .plan = [=](const PlanContext& context) -> std::unique_ptr<LayerPlan> {
             return layer_plan(
@@ -51,7 +56,7 @@ Layer dropout(double rate) {
 Layer residual_add(bool relu) {
   const char* const kind = relu ? "add + ReLU" : "add";
   return {.kind = kind,
-          .traits = {.backward_reads_output = relu, .forward_in_place = true, .takes_bf16 = true},
+          .traits = {.backward_reads_output = relu, .forward_in_place = true, .takes_bf16 = true, .is_stepwise = true},
           .output_shape = [=](Shapes inputs) -> Shape {
             const Shape& input = first_input(kind, inputs, 2);
             if (inputs[1] != input)

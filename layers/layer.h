@@ -122,6 +122,8 @@ struct LayerTraits {
   bool adds_parameter_gradients = false;
   /// Forward takes little time beside the products of other layers, and its input is kept for backward anyway.
   bool is_cheap = false;
+  /// In evaluation each time step of the output depends on that step of the inputs alone, not on its number either.
+  bool is_stepwise = false;
 };
 
 /// The arguments of a plan. Shapes include the batch.
@@ -144,6 +146,11 @@ struct Execution {
 
 using Shapes = std::span<const Shape>;
 
+/// The operation of a layer on the next time steps of one sequence, which keeps what later steps need. The views of the
+/// pass have the next steps alone. @param before the number of steps before them: what was kept of later ones is
+/// forgotten.
+using NextSteps = std::function<void(const ForwardPass& pass, std::size_t before)>;
+
 /// The description of a layer. Shapes given to its functions include the batch as the first axis.
 struct Layer {
   std::string kind;  ///< for summaries: "convolution 3x3/2"
@@ -165,6 +172,9 @@ struct Layer {
   std::function<double(Shapes inputs)> forward_flops = [](Shapes) { return 0.0; };
   /// Makes a plan. Views have none.
   std::function<std::unique_ptr<LayerPlan>(const PlanContext& context)> plan = {};
+  /// Makes the operation for evaluating a sequence piece by piece, on the CPU. `inputs` are those of the longest one,
+  /// with batch 1. Empty if the layer is stepwise, or needs later steps.
+  std::function<NextSteps(Shapes inputs)> next_steps = {};
 };
 
 inline std::size_t extent(const Shape& shape, std::size_t axis) {

@@ -175,6 +175,10 @@ Network::~Network() = default;
 Network::Network(Network&&) noexcept = default;
 Network& Network::operator=(Network&&) noexcept = default;
 
+const LayerGraph& Network::graph() const {
+  return impl_->graph();
+}
+
 const Shape& Network::sample_shape() const {
   return impl_->graph().sample_shape();
 }

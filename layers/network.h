@@ -81,6 +81,8 @@ class Network {
   Network(Network&&) noexcept;
   Network& operator=(Network&&) noexcept;
 
+  /// The layers, for those who run them in another way. They stay where they are as long as the network.
+  const LayerGraph& graph() const;
   const Shape& sample_shape() const;
   /// Returns the number of classes, without outputs that only pad (ParameterSpec::padding).
   int classes() const;

@@ -56,7 +56,7 @@ Layer batch_norm(const BatchNormSettings& settings) {
 
 Layer layer_norm() {
   return {.kind = "layer norm",
-          .traits = {.backward_reads_inputs = true, .takes_bf16 = true, .is_cheap = true},
+          .traits = {.backward_reads_inputs = true, .takes_bf16 = true, .is_cheap = true, .is_stepwise = true},
           .output_shape = [](Shapes inputs) -> Shape {
             const Shape& input = first_input("layer norm", inputs, 1);
             if (input.rank() < 2)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/nn/attention.h"
+#include "kernels/nn/attention_cache.h"
 #include "kernels/nn/elementwise.h"
 #include "kernels/nn/embedding.h"
 #include "kernels/nn/sequence_rows.h"
@@ -16,7 +17,8 @@ Layer embedding(const EmbeddingSettings& settings) {
           .traits = {.backward_reads_inputs = true,
                      .takes_bf16 = true,
                      .takes_tokens = true,
-                     .adds_parameter_gradients = true},
+                     .adds_parameter_gradients = true,
+                     .is_stepwise = true},
           .output_shape = [=](Shapes inputs) -> Shape {
             const Shape& input = single_input(kind, inputs, 2);
             return {input[0], input[1], settings.width};
@@ -65,11 +67,24 @@ Layer position_embedding(std::int64_t max_steps, const Initializer& weight_init)
               kernels::add_positions_backward(pass.output_gradients[0], steps, width, pass.parameter_gradients[0]);
               if (!pass.input_gradients[0].empty()) kernels::copy(pass.output_gradients[0], pass.input_gradients[0]);
             });
+      },
+      .next_steps = [](Shapes inputs) -> NextSteps {
+        return [width = extent(inputs[0], 2)](const ForwardPass& pass, std::size_t before) {
+          const std::size_t steps = pass.output.size() / width;
+          kernels::add_positions(pass.inputs[0], pass.parameters[0].subview(before * width, steps * width), steps,
+                                 width, pass.output);
+        };
       }};
 }
 
 Layer attention(std::int64_t heads, bool causal) {
   const std::string kind = fmt::format("{}attention, {} heads", causal ? "causal " : "", heads);
+  const auto next_steps = [=](Shapes inputs) -> NextSteps {
+    const auto cache = std::make_shared<kernels::AttentionCache>(inputs[0][1], inputs[0][2] / 3, heads);  // by copies
+    return [cache](const ForwardPass& pass, std::size_t before) {
+      cache->attend(pass.inputs[0].floats(), before, pass.output.floats());
+    };
+  };
   return {.kind = kind,
           .traits = {.backward_reads_inputs = true, .backward_reads_output = true, .takes_bf16 = true},
           .output_shape = [=](Shapes inputs) -> Shape {
@@ -88,7 +103,8 @@ Layer attention(std::int64_t heads, bool causal) {
             return kernels::make_attention_plan(
                 context.device, {output[0], output[1], output[2], heads, causal, context.mode == Mode::kTrain,
                                  context.type, context.math});
-          }};
+          },
+          .next_steps = causal ? next_steps : std::function<NextSteps(Shapes)>()};
 }
 
 Layer lookahead(std::int64_t context_steps) {

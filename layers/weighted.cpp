@@ -48,7 +48,8 @@ Layer linear(const LinearSettings& settings) {
           .traits = {.backward_reads_inputs = true,
                      .takes_bf16 = true,
                      .works_by_rows = true,
-                     .adds_parameter_gradients = true},
+                     .adds_parameter_gradients = true,
+                     .is_stepwise = true},
           .output_shape = [=](Shapes inputs) -> Shape {
             const Shape& input = first_input("linear", inputs, 1);
             if (input.rank() == 3) return {input[0], input[1], settings.outputs};

@@ -22,6 +22,7 @@
 #include "core/program.h"
 #include "core/program_pages.h"
 #include "core/settings.h"
+#include "program/sample.h"
 #include "program/tokenize.h"
 #include "trainer/command_line.h"
 #include "trainer/config/config.h"
@@ -29,6 +30,7 @@
 namespace {
 
 using namespace dragonn;
+using program::declare_sample;
 using program::declare_tokenize;
 
 constexpr int kUsageError = 2;
@@ -127,6 +129,13 @@ const std::vector<Subcommand>& subcommands() {
          std::erase(arguments, "");
          return arguments;
        }},
+      {"sample",
+       "Continue a text with a trained language model",
+       {"sample runs/gpt --prompt \"Once upon a time\" --temperature 0.8 --top-k 50",
+        "sample runs/gpt --prompt - --tokens 500 < beginning.txt"},
+       {},
+       {},
+       declare_sample},
       {"tokenize",
        "Turn text files into shards of tokens for training",
        {"tokenize book.txt --output tokens --train 8192 --held-out 0.1",

@@ -16,6 +16,7 @@
 #include "core/settings.h"
 #include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
+#include "trainer/run/run.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -156,20 +157,14 @@ void declare_inspect(CLI::App& app, CommandLine& line, std::vector<std::string>&
 
 std::string CommandLine::named_run() const {
   const std::string named = named_folder();
-  if (named.empty()) return "";
-  fs::path given = fs::path(named).lexically_normal();
-  if (!given.has_filename()) given = given.parent_path();  // "runs/a/"
-  if (fs::is_directory(given / "checkpoints")) return given.string();
-  return given.parent_path().filename() == "checkpoints" ? given.parent_path().parent_path().string() : "";
+  return named.empty() ? "" : run_of(named).string();
 }
 
 std::string CommandLine::config_file() const {
   if (!config.empty()) return config;
   const std::string named = named_folder();
   if (named.empty()) throw ConfigError("no config file given; usage: dragonn-train CONFIG.toml (see --help)");
-  const fs::path found = fs::path(named_run()) / "config.toml";
-  if (!named_run().empty() && fs::exists(found)) return found.string();
-  throw ConfigError(fmt::format("no config file given, and {} is not in a run folder with a config.toml", named));
+  return config_of_run(named).string();
 }
 
 std::string CommandLine::named_folder() const {

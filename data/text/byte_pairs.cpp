@@ -186,6 +186,19 @@ std::size_t broken_length(std::string_view text, std::size_t position) {
   return four && at(2) >= 0x80 && at(2) <= 0xBF ? 3 : 2;
 }
 
+/// Returns how many bytes at the end of a text begin a character and lack its end.
+std::size_t cut_bytes(std::string_view text) {
+  for (std::size_t bytes = 1; bytes <= std::min<std::size_t>(3, text.size()); ++bytes) {
+    const std::size_t begin = text.size() - bytes;
+    const auto first = static_cast<unsigned char>(text[begin]);
+    if (first >= 0x80 && first < 0xC0) continue;
+    return first >= 0xC2 && first <= 0xF4 && utf8_length(text, begin) == 0 && broken_length(text, begin) == bytes
+               ? bytes
+               : 0;
+  }
+  return 0;
+}
+
 /// Remembers the words that it has seen.
 class BytePairEncoder final : public TextEncoder {
  public:
@@ -323,6 +336,14 @@ std::string with_replacements(std::string_view text) {
     }
   }
   return result;
+}
+
+std::string CharacterStream::add(std::string_view bytes) {
+  cut_ += bytes;
+  const std::size_t whole = cut_.size() - cut_bytes(cut_);
+  std::string text = with_replacements(std::string_view(cut_).substr(0, whole));
+  cut_.erase(0, whole);
+  return text;
 }
 
 BytePairs::BytePairs(std::vector<Merge> merges) : merges_(std::move(merges)) {

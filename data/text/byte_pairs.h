@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "data/text/tokenizer.h"
@@ -40,6 +41,18 @@ std::size_t word_end(std::string_view text, std::size_t position);
 
 /// Returns `text` with U+FFFD in place of what is not UTF-8.
 std::string with_replacements(std::string_view text);
+
+/// Takes the bytes of a text in parts, as tokens have them, and gives its characters as soon as they are whole. U+FFFD
+/// stands for what is not UTF-8.
+class CharacterStream {
+ public:
+  std::string add(std::string_view bytes);
+  /// Returns what stands for a character that the end of the text cuts.
+  std::string finish() { return with_replacements(std::exchange(cut_, {})); }
+
+ private:
+  std::string cut_;  ///< the beginning of a character
+};
 
 /// A vocabulary: tokens 0 to 255 are the bytes in GPT-2's order, token 256 + i is what merge i makes, and the last one
 /// is the end of a text, which no text contains.

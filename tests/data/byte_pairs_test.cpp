@@ -81,6 +81,28 @@ void write(const std::filesystem::path& path, const std::string& text) {
 TEST_SUITE("data") {
   using Words = std::vector<std::string>;
 
+  TEST_CASE("a stream of bytes gives characters as soon as they are whole") {
+    CharacterStream characters;
+    CHECK(characters.add("a\xC3") == "a");
+    CHECK(characters.add("\xA9\xE2\x82") == "\xC3\xA9");
+    CHECK(characters.add("\xAC\xF0\x9F\x98") == "\xE2\x82\xAC");
+    CHECK(characters.add("") == "");
+    CHECK(characters.add("\x80z") == "\xF0\x9F\x98\x80z");
+    CHECK(characters.add("\xE2\x82") == "");
+    CHECK(characters.finish() == "\xEF\xBF\xBD");
+    CHECK(characters.finish() == "");
+    Rng stream(1, "bytes");
+    for (int round = 0; round < 200; ++round) {
+      const std::vector<std::string> parts{"x",    "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xE2", "\xF0\x9F",
+                                           "\x80", "\xFF",     "\xC1",         "\xED\xA0\x80"};
+      std::string text, given;
+      for (int i = 0; i < 8; ++i) text += parts[stream.below(parts.size())];
+      for (const char byte : text) given += characters.add({&byte, 1});
+      given += characters.finish();
+      CHECK(given == with_replacements(text));
+    }
+  }
+
   TEST_CASE("words are those of GPT-2's pattern") {
     CHECK(words("Hello world") == Words{"Hello", " world"});
     CHECK(words("I'll say it's 42nd") == Words{"I", "'ll", " say", " it", "'s", " 42", "nd"});

@@ -119,7 +119,7 @@ expect_refusal 2 "--payload-only: messages have no content that a code could sho
 expect_refusal 2 "--latency-us and --gbps: expected both" collective --gbps 1
 
 # A bad command line ends with one line that names the nearest valid word.
-names="codec, collective, compress, decode, fit, loader, network, profile, quantize, step"
+names="codec, collective, compress, decode, fit, loader, network, profile, quantize, sample, step"
 expect_refusal 2 "^dragonn-bench: unknown subcommand 'decod'; did you mean 'decode'. valid: $names$" decod --ranks 2
 expect_refusal 2 "^dragonn-bench: no subcommand; valid: $names$"
 expect_refusal 2 "^dragonn-bench: unknown option '--versoin'; did you mean '--version'" --versoin

@@ -37,6 +37,7 @@ grep -qxF "plugins = [\"$WORK/every_nth.so\"]" by-config/config.toml || fail "co
 [ "$(parameters_hash whole)" = "$(parameters_hash part)" ] || fail "--resume ends with other parameters"
 "$train" --evaluate whole 2>log | grep -q '"accuracy"' || fail "--evaluate: $(cat log)"
 "$train" --export weights.safetensors --from whole 2>log || fail "--export: $(cat log)"
+"$BIN/dragonn" sample whole 2>&1 | grep -q '"synthetic_images" does not keep its tokenizer' || fail "dragonn sample does not load a run's plug-in"
 mv every_nth.so moved.so
 expect_error 2 "whole/config.toml:[0-9]+:1: plugins: $WORK/every_nth.so: .*no such file" -- "$train" --evaluate whole
 "$train" --evaluate whole --set 'plugins=["moved.so"]' 2>log | grep -q '"accuracy"' || fail "a moved plug-in: $(cat log)"

@@ -138,6 +138,20 @@ int train(Training& training, const comm::Communicator& communicator) {
 
 }  // namespace
 
+fs::path run_of(const fs::path& named) {
+  fs::path given = named.lexically_normal();
+  if (!given.has_filename()) given = given.parent_path();  // "runs/a/"
+  if (fs::is_directory(given / "checkpoints")) return given;
+  return given.parent_path().filename() == "checkpoints" ? given.parent_path().parent_path() : fs::path();
+}
+
+fs::path config_of_run(const fs::path& named) {
+  const fs::path run = run_of(named);
+  if (!run.empty() && fs::exists(RunFolder{run}.config())) return RunFolder{run}.config();
+  throw ConfigError(
+      fmt::format("no config file given, and {} is not in a run folder with a config.toml", named.string()));
+}
+
 comm::LocalOptions local_options(const Config& config) {
   const NetworkConfig& network = config.network;
   const bool measured = network.compute == comm::Compute::kMeasured;
@@ -220,11 +234,18 @@ void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicat
   std::fflush(stdout);
 }
 
-void run_export(const RunSpec& config, const fs::path& checkpoint, const fs::path& file) {
-  require(!fs::is_directory(file), "--export {}: it is a folder", file.string());
+layers::Network load_network(const RunSpec& config, const char* option, const fs::path& checkpoint,
+                             std::uint64_t& step) {
   layers::Network network = make_network(config);
   network.initialize(static_cast<std::uint64_t>(config.seed));
-  const std::uint64_t step = load_model(find_checkpoint("--from", checkpoint.string(), {}), config, network);
+  step = load_model(find_checkpoint(option, checkpoint.string(), {}), config, network);
+  return network;
+}
+
+void run_export(const RunSpec& config, const fs::path& checkpoint, const fs::path& file) {
+  require(!fs::is_directory(file), "--export {}: it is a folder", file.string());
+  std::uint64_t step = 0;
+  layers::Network network = load_network(config, "--from", checkpoint, step);
   const std::optional<layers::WeightsForm>& form = config.model.entry().weights;
   export_weights(file, network, {.model = config.model.name, .step = step}, form);
   log::info(0, "wrote {} tensors of {} after step {} to {}", network.tensors().size(), config.model.name, step,

@@ -2,12 +2,14 @@
 /// Run: from a request on the command line to a finished run folder.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
 #include "comm/communicator.h"
 #include "comm/local/local.h"
 #include "data/dataset.h"
+#include "layers/network.h"
 #include "trainer/config/config.h"
 
 namespace dragonn::trainer {
@@ -24,6 +26,11 @@ struct RunFolder {
   std::filesystem::path trace() const { return path / "trace.json"; }
   std::filesystem::path gradients() const { return path / "gradients"; }
 };
+
+/// Returns the run folder that a path names, directly or by a checkpoint in it; empty if none.
+std::filesystem::path run_of(const std::filesystem::path& named);
+/// Returns the config of that run. @throws ConfigError if there is none.
+std::filesystem::path config_of_run(const std::filesystem::path& named);
 
 /// The data that all ranks of a run have before they are connected.
 struct Job {
@@ -45,6 +52,12 @@ int run_training(const Job& job, comm::Communicator& communicator);
 
 /// Collective. Evaluates a checkpoint on the test split; rank 0 prints one JSON object.
 void run_evaluation(const Job& job, const std::filesystem::path& checkpoint, comm::Communicator& communicator);
+
+/// Local. Makes the network of a run on the CPU, and gives it the weights of a checkpoint, or of the newest one of a
+/// run folder. @param option that names the folder, for errors.  @param step receives the number of training steps.
+/// @throws ConfigError, DataError, SystemError.
+layers::Network load_network(const RunSpec& config, const char* option, const std::filesystem::path& checkpoint,
+                             std::uint64_t& step);
 
 /// Local. Writes the weights of a checkpoint, or of the newest one of a run folder, to a safetensors file.
 /// @throws ConfigError, DataError, SystemError.
