@@ -85,9 +85,9 @@ void with_bits(unsigned bits, const ByConstant& by_constant, const General& gene
 }
 
 /// Codes groups of up to `group` values one after the other: the group's shared numbers, then `bits` for each value.
-/// @tparam Format has `kShared` floats that a group shares, `shared(values)`, which computes them, and for one group
-/// `encoder(shared, values, group)` and `decoder(shared)`: functions from a value to its number, and back. `group` is
-/// the group's number in the list.
+/// @tparam Format has `kShared` floats that a group shares, `shared(values)`, which computes them as an array or as one
+/// that has more for the encoder, and for one group `encoder(shared, values, group)` and `decoder(shared)`: functions
+/// from a value to its number, and back. `group` is the group's number in the list.
 template <class Format>
 class PackedGroups final : public ValueCodec {
  public:
@@ -105,8 +105,8 @@ class PackedGroups final : public ValueCodec {
       const std::span<const float> group = values.first(std::min(group_, values.size()));
       values = values.subspan(group.size());
       const auto shared = format_.shared(group);
-      store(shared, to);
-      encode_values(group, format_.encoder(shared, group, number), to + sizeof(shared));
+      store<Shared>(shared, to);
+      encode_values(group, format_.encoder(shared, group, number), to + sizeof(Shared));
       to += group_bytes(group.size());
     }
   }
@@ -165,15 +165,27 @@ class PackedGroups final : public ValueCodec {
 /// the operations is the same everywhere.
 inline constexpr std::size_t kLanes = 8;
 
+/// Calls add(lane, value) for each value; the lanes take turns.
+template <class Add>
+void for_each_in_lanes(std::span<const float> values, Add add) {
+  std::size_t begin = 0;
+  for (; begin + kLanes <= values.size(); begin += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) add(lane, values[begin + lane]);
+  for (std::size_t i = begin; i < values.size(); ++i) add(i - begin, values[i]);
+}
+
+/// Returns the sum of the lanes' partial sums.
+template <class T>
+T sum_of_lanes(const std::array<T, kLanes>& lanes) {
+  return std::accumulate(lanes.begin(), lanes.end(), T{});
+}
+
 /// Returns the sum of term(value).
 template <class Term>
 double sum_of(std::span<const float> values, Term term) {
   std::array<double, kLanes> lanes{};
-  std::size_t begin = 0;
-  for (; begin + kLanes <= values.size(); begin += kLanes)
-    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(values[begin + lane]);
-  for (std::size_t i = begin; i < values.size(); ++i) lanes[i - begin] += term(values[i]);
-  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+  for_each_in_lanes(values, [&](std::size_t lane, float value) { lanes[lane] += term(value); });
+  return sum_of_lanes(lanes);
 }
 
 /// Returns the nearest float. What is too large becomes the largest finite one, but infinity stays.
@@ -185,16 +197,12 @@ inline float saturated(double value) {
 /// Returns the largest magnitude; NaN if a value is not finite.
 inline float largest_magnitude(std::span<const float> values) {
   std::array<float, kLanes> largest{}, zero{};
-  std::size_t begin = 0;
-  const auto add = [&](std::size_t lane, float value) {
+  for_each_in_lanes(values, [&](std::size_t lane, float value) {
     const float magnitude = std::abs(value);
     largest[lane] = largest[lane] < magnitude ? magnitude : largest[lane];
     zero[lane] += value * 0;
-  };
-  for (; begin + kLanes <= values.size(); begin += kLanes)
-    for (std::size_t lane = 0; lane < kLanes; ++lane) add(lane, values[begin + lane]);
-  for (std::size_t i = begin; i < values.size(); ++i) add(i - begin, values[i]);
-  return std::ranges::max(largest) + std::accumulate(zero.begin(), zero.end(), 0.0f);
+  });
+  return std::ranges::max(largest) + sum_of_lanes(zero);
 }
 
 }  // namespace dragonn::codec

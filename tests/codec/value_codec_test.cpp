@@ -48,8 +48,9 @@ TEST_SUITE("codec") {
   TEST_CASE("every value codec takes the bits that it states, and comes near the values") {
     const std::map<std::string, std::pair<double, double>> expected{
         // bits a value, and largest relative error in norm
-        {"float32", {32, 0}},  {"float16", {16, 4e-4}}, {"bfloat16", {16, 3e-3}}, {"int8", {8.04, 0.02}},
-        {"int4", {4.04, 0.3}}, {"bins2", {2.03, 0.5}},  {"sign", {1.01, 0.7}},    {"levels", {4.3, 2}}};
+        {"float32", {32, 0}},   {"float16", {16, 4e-4}}, {"bfloat16", {16, 3e-3}},
+        {"int8", {8.04, 0.02}}, {"int4", {4.04, 0.3}},   {"bins2", {2.03, 0.5}},
+        {"sign", {1.01, 0.7}},  {"levels", {4.3, 2}},    {"mag2", {2.01, 0.36}}};
     for (const std::string& name : Registry<ValueCodecEntry>::instance().names()) {
       INFO(name);
       REQUIRE(expected.contains(name));
@@ -105,7 +106,7 @@ TEST_SUITE("codec") {
 
   TEST_CASE("scales of the largest floats saturate") {
     constexpr float kLargest = std::numeric_limits<float>::max();
-    for (const std::string name : {"int8", "int4", "sign", "bins2", "levels"}) {
+    for (const std::string name : {"int8", "int4", "sign", "bins2", "mag2", "levels"}) {
       INFO(name);
       const Values found = coded(name, Values(1000, kLargest));
       double mean = 0;
@@ -180,6 +181,50 @@ TEST_SUITE("codec") {
     const Values values{4, -4, 1, -1, .5f, -.5f, 3, -2};
     CHECK(value_codec("bins2")->code_bytes(8) == 20 + 2);
     CHECK(coded("bins2", values) == Values{3.5f, -3, 0, 0, 0, 0, 3.5f, -3});
+  }
+
+  TEST_CASE("mag2 gives the specification's example, and either magnitude to values that are all alike") {
+    const float high = 11.0f / 3;
+    CHECK(value_codec("mag2")->code_bytes(8) == 8 + 2);
+    CHECK(coded("mag2", {4, -4, 1, -1, .5f, -.5f, 3, -2}) == Values{high, -high, 1, -1, 1, -1, high, -1});
+    for (const float value : {3.0f, -0.1f, 1e-45f}) CHECK(coded("mag2", Values(1000, value)) == Values(1000, value));
+  }
+
+  TEST_CASE("mag2 halves the error of sign on the largest of many values") {
+    const auto largest_of = [](const auto& draw) {
+      Values values;
+      for (std::uint64_t tile = 0; tile < 100; ++tile) {
+        Values drawn = draw(normal_values(4096, tile));
+        std::ranges::nth_element(drawn, drawn.begin() + 64, std::greater(), [](float x) { return std::abs(x); });
+        values.insert(values.end(), drawn.begin(), drawn.begin() + 64);
+      }
+      return values;
+    };
+    const auto error_of = [](const std::string& codec, const Values& values) {
+      double error = 0, size = 0;
+      for (std::size_t begin = 0; begin < values.size(); begin += 64) {
+        const Values part(values.begin() + static_cast<std::ptrdiff_t>(begin),
+                          values.begin() + static_cast<std::ptrdiff_t>(begin + 64));
+        const Values decoded = coded(codec, part);
+        for (std::size_t i = 0; i < part.size(); ++i) {
+          error += std::pow(part[i] - decoded[i], 2);
+          size += std::pow(part[i], 2);
+        }
+      }
+      return std::sqrt(error / size);
+    };
+    const Values normal = largest_of([](Values values) { return values; });
+    const Values laplace = largest_of([](Values values) {
+      for (float& value : values) value = std::copysign(-std::log(std::erfc(std::abs(value) * std::sqrt(0.5f))), value);
+      return values;
+    });
+    const std::map<std::string, std::pair<double, double>> expected{
+        {"mag2", {0.065, 0.115}}, {"bins2", {0.111, 0.190}}, {"sign", {0.111, 0.192}}};
+    for (const auto& [name, error] : expected) {
+      INFO(name);
+      CHECK(error_of(name, normal) == doctest::Approx(error.first).epsilon(0.03));
+      CHECK(error_of(name, laplace) == doctest::Approx(error.second).epsilon(0.03));
+    }
   }
 
   TEST_CASE("sign is the sign times the mean magnitude, of all values or of groups") {
