@@ -16,8 +16,8 @@
 #include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/run/evaluation.h"
-#include "trainer/run/generation.h"
 #include "trainer/run/plan.h"
+#include "trainer/update/step.h"
 
 namespace dragonn::trainer::testing {
 namespace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Generation: what depends on one group of workers; another group of the same run has another one. The parts of its
-/// steps.
+/// Generation: what depends on one group of workers; another group of the same run has another one.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,6 @@
 #include "comm/communicator.h"
 #include "data/loader.h"
 #include "exchange/gradient_exchange.h"
-#include "exchange/step_agreement.h"
 #include "trainer/cost_model/tensor_selection.h"
 #include "trainer/metrics/metrics.h"
 #include "trainer/run/overlapped_backward.h"
@@ -82,22 +80,5 @@ struct Generation {
   std::unique_ptr<ComputeThread> compute_thread;   ///< null without overlap, as is the next
   std::unique_ptr<OverlappedBackward> overlapped;  // last: its pass uses the members above
 };
-
-// The parts of a step that update schemes share.
-
-/// Collective, at most once in a step. Reduces the ranks' words and the signals that reached them. A scheme that
-/// exchanges rarely may agree as rarely: a stop then waits for it.
-/// @throws comm::CollectiveError if a bucket was not finite in step `exchanged` (from 1).
-exchange::StepWord agree_on_step(Generation& generation, exchange::StepWord mine, std::uint64_t exchanged);
-
-/// Returns the factor that makes a sum of gradients of `batches` micro-batches their mean, clipped if train.clip is
-/// local (ExchangeStep::gradient_scale).
-float mean_scale(const Generation& generation, View<const float> sum, std::int64_t batches);
-
-/// Updates the parameters by the mean over ranks of these sums, clipped if train.clip is global.
-void apply_mean(Generation& generation, const StepValues& values, std::span<const exchange::BucketSum> sums);
-
-/// Feeds the sums times `scale` to the optimizer, which has begun its step.
-void apply_sums(std::span<const exchange::BucketSum> sums, float scale, optim::Optimizer& optimizer);
 
 }  // namespace dragonn::trainer

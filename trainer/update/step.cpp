@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/update/step.h"
+
+#include <cmath>
+
+#include "core/fault_point.h"
+#include "exchange/run_part.h"
+#include "optim/clip.h"
+#include "trainer/run/signals.h"
+
+namespace dragonn::trainer {
+
+exchange::StepWord agree_on_step(Generation& generation, exchange::StepWord mine, std::uint64_t exchanged) {
+  fault_point("agree");
+  mine.stop = StopSignals::received() != 0;
+  exchange::StepWord agreed;
+  exchange::run_part({}, generation.sample.timers, StepPart::kExchange,
+                     [&] { agreed = exchange::reduce_step_word(generation.communicator, mine); });
+  exchange::check_finite(agreed, exchanged, generation.gradient_exchange->buckets());
+  return agreed;
+}
+
+float mean_scale(const Generation& generation, View<const float> sum, std::int64_t batches) {
+  const TrainConfig& train = generation.config.train;
+  const float share = 1.0f / static_cast<float>(batches);
+  if (train.clip != Clip::kLocal && train.clip != Clip::kLocalSqrtWorkers) return share;
+  const double norm = std::sqrt(optim::squared_norm(sum)) / static_cast<double>(batches);
+  const int workers = train.clip == Clip::kLocal ? 1 : generation.communicator.size();
+  return optim::local_clip_scale(norm, train.clip_norm, workers) / static_cast<float>(batches);
+}
+
+void apply_mean(Generation& generation, const StepValues& values, std::span<const exchange::BucketSum> sums) {
+  const TrainConfig& train = generation.config.train;
+  const int ranks = generation.communicator.size();
+  float scale = 1;
+  if (train.clip == Clip::kGlobal) {
+    double squares = 0;
+    for (const exchange::BucketSum& sum : sums) squares += optim::squared_norm(sum.values());
+    scale = optim::clip_scale(std::sqrt(squares) / ranks, train.clip_norm);
+  }
+  optim::Optimizer& optimizer = *generation.state.optimizer;
+  optimizer.begin_step(values.learning_rate, generation.state.progress.step);
+  exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize,
+                     [&] { apply_sums(sums, scale / static_cast<float>(ranks), optimizer); });
+}
+
+void apply_sums(std::span<const exchange::BucketSum> sums, float scale, optim::Optimizer& optimizer) {
+  for (const exchange::BucketSum& sum : sums) {
+    const optim::Slice slice{sum.offset, sum.size, sum.momentum_applied, sum.learning_rate_applied};
+    if (sum.entries != nullptr) {
+      optimizer.update(slice, *sum.entries, scale);
+    } else {
+      optimizer.update(slice, sum.dense, scale);
+    }
+  }
+}
+
+}  // namespace dragonn::trainer

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+/// The parts of a step that update schemes share: agreement, and the update of the parameters by exchanged sums.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "exchange/gradient_exchange.h"
+#include "exchange/step_agreement.h"
+#include "optim/optimizer.h"
+#include "trainer/run/generation.h"
+#include "trainer/update/update_scheme.h"
+
+namespace dragonn::trainer {
+
+/// Collective, at most once in a step. Reduces the ranks' words and the signals that reached them. A scheme that
+/// exchanges rarely may agree as rarely: a stop then waits for it.
+/// @throws comm::CollectiveError if a bucket was not finite in step `exchanged` (from 1).
+exchange::StepWord agree_on_step(Generation& generation, exchange::StepWord mine, std::uint64_t exchanged);
+
+/// Returns the factor that makes a sum of gradients of `batches` micro-batches their mean, clipped if train.clip is
+/// local (ExchangeStep::gradient_scale).
+float mean_scale(const Generation& generation, View<const float> sum, std::int64_t batches);
+
+/// Updates the parameters by the mean over ranks of these sums, clipped if train.clip is global.
+void apply_mean(Generation& generation, const StepValues& values, std::span<const exchange::BucketSum> sums);
+
+/// Feeds the sums times `scale` to the optimizer, which has begun its step.
+void apply_sums(std::span<const exchange::BucketSum> sums, float scale, optim::Optimizer& optimizer);
+
+}  // namespace dragonn::trainer
