@@ -109,12 +109,6 @@ std::size_t LayerGraph::parameter(const std::string& layer, ParameterSpec spec, 
   return parameters_.size() - 1;
 }
 
-std::size_t LayerGraph::classes() const {
-  std::int64_t classes = nodes_.back().output.extents().back();
-  for (std::size_t parameter : nodes_.back().parameters) classes -= parameters_[parameter].padding;
-  return static_cast<std::size_t>(classes);
-}
-
 std::vector<bool> LayerGraph::gradient_needs(bool input) const {
   std::vector<bool> needs(nodes_.size());
   needs[0] = input;
