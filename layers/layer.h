@@ -28,9 +28,9 @@ namespace dragonn::layers {
 /// statistics and no dropout.
 enum class Mode { kTrain, kEvaluate };
 
-/// What a training step does not keep from forward to backward, but computes again right before backward reads it: the
-/// same bits. kElementwise: outputs of layers with LayerTraits::is_cheap. kBlock: all outputs within the graph's blocks
-/// (LayerGraph::make_block), but for those that layers outside read.
+/// The values that a training step does not keep from forward to backward, but computes again right before backward
+/// reads them: the same bits. kElementwise: outputs of layers with LayerTraits::is_cheap. kBlock: all outputs within the
+/// graph's blocks (LayerGraph::make_block), but for those that layers outside read.
 enum class Recompute { kNone, kElementwise, kBlock };
 constexpr auto choices(Recompute) {
   return std::array{"none", "elementwise", "block"};
@@ -137,7 +137,7 @@ struct PlanContext {
   kernels::DeviceMath math = kernels::DeviceMath::kFloat32;    ///< of products
 };
 
-/// How a device runs the passes of a network.
+/// The way in which a device runs the passes of a network.
 struct Execution {
   kernels::DeviceMath math = kernels::DeviceMath::kFloat32;  ///< of products, and of activations in memory
   bool records = true;  ///< a GPU records passes, and replays them (kernels/repeated_work.h)

@@ -177,8 +177,8 @@ window = 5
           [&] { quick_run(config_of(task, data.path(), std::move(overrides)), 1, run.path()); });
     };
     CHECK(data::contains(message(kText, {"train.gradient_accumulation=2"}), "train.gradient_accumulation = 2"));
-    CHECK(message(kText, {"train.recompute=block"}) ==
-          "train.recompute = \"block\": the network has no blocks; expected \"none\"");
+    CHECK(data::contains(message(kText, {"train.recompute=block"}),
+                         "train.recompute = \"block\": the network has no blocks; expected \"none\""));
     const Task images{"images", "[model]\nname = \"lstm_lm\"\n[data]\nname = \"synthetic_images\"\n", ""};
     CHECK(data::contains(message(images, {}), "lstm_lm"));
     const Task classes{"classes", "[model]\nname = \"mlp\"\n[data]\nname = \"synthetic_xc\"\ninputs = 8\n", ""};
