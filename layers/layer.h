@@ -29,8 +29,8 @@ namespace dragonn::layers {
 enum class Mode { kTrain, kEvaluate };
 
 /// The values that a training step does not keep from forward to backward, but computes again right before backward
-/// reads them: the same bits. kElementwise: outputs of layers with LayerTraits::is_cheap. kBlock: all outputs within the
-/// graph's blocks (LayerGraph::make_block), but for those that layers outside read.
+/// reads them: the same bits. kElementwise: outputs of layers with LayerTraits::is_cheap. kBlock: all outputs within
+/// the graph's blocks (LayerGraph::make_block), but for those that layers outside read.
 enum class Recompute { kNone, kElementwise, kBlock };
 constexpr auto choices(Recompute) {
   return std::array{"none", "elementwise", "block"};
@@ -122,7 +122,7 @@ struct LayerTraits {
   bool adds_parameter_gradients = false;
   /// Forward takes little time beside the products of other layers, and its input is kept for backward anyway.
   bool is_cheap = false;
-  /// In evaluation each time step of the output depends on that step of the inputs alone, not on its number either.
+  /// Each time step of the output depends, in evaluation, on that step of the inputs alone, not on its number either.
   bool is_stepwise = false;
 };
 

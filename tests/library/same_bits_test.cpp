@@ -22,7 +22,7 @@
 #include "tests/core/temporary_folder.h"
 #include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
-#include "trainer/update/step.h"
+#include "trainer/update/schemes/step.h"
 
 namespace dragonn::test {
 namespace {

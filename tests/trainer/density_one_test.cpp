@@ -9,7 +9,7 @@
 #include "comm/local/local.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
-#include "trainer/update/step.h"
+#include "trainer/update/schemes/step.h"
 
 namespace dragonn::trainer::testing {
 namespace {

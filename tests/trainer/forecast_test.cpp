@@ -17,7 +17,7 @@
 #include "tests/trainer/quick_run.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/plan.h"
-#include "trainer/update/step.h"
+#include "trainer/update/schemes/step.h"
 
 namespace dragonn::trainer::testing {
 namespace {

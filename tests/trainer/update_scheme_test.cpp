@@ -12,7 +12,7 @@
 #include "core/file.h"
 #include "kernels/nn/elementwise.h"
 #include "tests/trainer/quick_run.h"
-#include "trainer/update/step.h"
+#include "trainer/update/schemes/step.h"
 
 namespace dragonn::trainer {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "core/log.h"
 #include "optim/clip.h"
-#include "trainer/update/step.h"
+#include "trainer/update/schemes/step.h"
 
 namespace dragonn::trainer {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/update/step.h"
+#include "trainer/update/schemes/step.h"
 
 #include <cmath>
 
