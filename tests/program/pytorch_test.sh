@@ -10,7 +10,7 @@ python3 -W ignore -c 'import torch' 2>/dev/null || { echo "skipped: python3 has 
 small() {
   case $1 in
     bert) echo --batch 2 --classes 40 --sample 9 --set layers=2 --set hidden=16 --set max_steps=12 --set dropout=0.0 ;;
-    gpt2) echo --batch 2 --classes 64 --sample 9 --set layers=2 --set hidden=16 --set heads=2 --set positions=12 --set dropout=0.0 ;;
+    gpt2) echo --batch 2 --classes 40 --sample 9 --set layers=2 --set hidden=16 --set heads=2 --set positions=12 --set dropout=0.0 ;;
     lstm_lm) echo --batch 2 --classes 40 --sample 9 --set hidden=16 --set dropout=0.0 ;;
     lstm_speech) echo --batch 5 --classes 9 --sample 24x33 --set layers=2 --set hidden=7 --set channels=3 ;;
     mlp) echo --batch 4 --classes 5 --sample 12 --set hidden='[7,5]' ;;

@@ -66,9 +66,60 @@ dump mlp mlp.safetensors --sample 6x6x3 --classes 4
 trained vgg11 'model.form="imagenet"' model.width=0.125 data.height=40 data.width=40
 dump vgg11 vgg11.safetensors --sample 40x40x3 --classes 4 --set form=imagenet --set width=0.125
 check=$HERE/weights_check.py
-timeout 250 python3 "$check" "$ROOT/scripts" w.safetensors resnet20 mlp.safetensors mlp vgg11.safetensors vgg11 >log 2>&1 ||
+timeout 250 python3 "$check" "$ROOT/scripts" logits w.safetensors resnet20 mlp.safetensors mlp vgg11.safetensors vgg11 >log 2>&1 ||
   fail "PyTorch's logits differ: $(tail -5 log)"
 trained mlp seed=4
-timeout 250 python3 "$check" "$ROOT/scripts" mlp.safetensors mlp >log 2>&1 && fail "other weights have the same logits: $(cat log)"
+timeout 250 python3 "$check" "$ROOT/scripts" logits mlp.safetensors mlp >log 2>&1 && fail "other weights have the same logits: $(cat log)"
+
+# A gpt2 goes from the package transformers to us and back: equal logits, and equal losses of 20 steps of AdamW.
+python3 -W ignore -c 'import transformers' 2>/dev/null || {
+  [ "$failures" = 0 ] && echo "skipped: python3 has no transformers" && exit 77
+  finish
+}
+timeout 250 python3 "$check" "$ROOT/scripts" make-gpt2 theirs >log 2>&1 || fail "transformers makes no GPT-2: $(tail -3 log)"
+cat >gpt2.toml <<'TOML'
+[model]
+name = "gpt2"
+layers = 2
+hidden = 16
+heads = 2
+positions = 16
+dropout = 0
+[data]
+name = "token_shards"
+path = "theirs"
+vocabulary = 50
+window = 12
+[train]
+max_steps = 20
+epochs = 20
+batch_size = 6
+init_from = "theirs/model.safetensors"
+[optimizer]
+name = "adamw"
+learning_rate = 0.01
+beta2 = 0.95
+weight_decay = 0.1
+weight_decay_norm_bias = false
+[schedule]
+name = "constant"
+[compression]
+method = "dense"
+[logging]
+every_steps = 1
+TOML
+"$train" gpt2.toml --output run-gpt2 >log 2>&1 || fail "gpt2: $(tail -3 log)"
+grep -q "lacks tensors\|has tensors" log && fail "transformers' tensors do not fit: $(cat log)"
+mkdir -p ours
+"$train" --export ours/model.safetensors --from run-gpt2 >log 2>&1 || fail "an export of gpt2: $(cat log)"
+grep -q "wrote ours/config.json" log || fail "no config.json: $(cat log)"
+small="--sample 12 --classes 50 --batch 3 --set layers=2 --set hidden=16 --set heads=2 --set positions=16 --set dropout=0.0"
+for folder in theirs ours; do
+  dump gpt2 $folder/model.safetensors $small
+  mv gpt2 dump-$folder
+done
+timeout 250 python3 "$check" "$ROOT/scripts" logits theirs/model.safetensors dump-theirs ours/model.safetensors dump-ours >log 2>&1 ||
+  fail "transformers' logits differ: $(tail -5 log)"
+timeout 250 python3 "$check" "$ROOT/scripts" steps theirs run-gpt2 >log 2>&1 || fail "losses of steps differ: $(tail -5 log)"
 
 finish
