@@ -14,6 +14,7 @@
 #include "core/archive.h"
 #include "core/component_traits.h"
 #include "core/registry.h"
+#include "core/shape.h"
 #include "core/sparse_vector.h"
 #include "kernels/gradient/gradient_pass.h"
 
@@ -27,9 +28,11 @@ struct SelectContext {
   int world_size = 1;
   std::uint32_t bucket = 0;  ///< index of the bucket: a tensor, or a range of the arena
   double density = 1.0;      ///< target, in (0, 1]
-  std::size_t k = 0;         ///< max(1, floor(density * n))
+  std::size_t k = 0;         ///< the entry's target: for most methods max(1, floor(density * n))
   /// The learning rate that acc's gradient was multiplied by: 1 unless the accumulator is folded.
   double learning_rate = 1.0;
+  /// The bucket's tensors, one after the other, the same in every step; empty: one vector.
+  std::span<const Shape> tensors = {};
 };
 
 /// Returns the target number of entries. @throws ConfigError unless density is in (0, 1].
@@ -83,6 +86,11 @@ inline constexpr CountBand kAnyCount{.low = 0, .high = std::numeric_limits<doubl
 struct SparsifierEntry : RegistryEntry {
   static constexpr const char* kKind = "sparsifier";
   bool exact = false;  ///< at density 1 selects every non-zero entry
+  /// Returns k, the target number of entries of a bucket (see SelectContext::tensors).
+  std::function<std::size_t(const Settings&, std::size_t numel, std::span<const Shape> tensors, double density)>
+      target = [](const Settings&, std::size_t numel, std::span<const Shape>, double density) {
+        return target_count(density, numel);
+      };
   /// The least and the most that the default settings select, of any values (compress/README.md).
   CountBand band = {};
   /// Returns the entries that these settings select of gradients of training, in shares of k: mean over ranks.

@@ -36,10 +36,10 @@ std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules&
     const bool sparse = is_sparse(parameter, rules);
     if (!buckets.empty() && joins(buckets.back(), parameter, sparse, rules)) {
       buckets.back().size += parameter.size;
-      ++buckets.back().tensors;
+      buckets.back().tensors.push_back(parameter.shape);
       buckets.back().name = first_name + ".." + parameter.name;
     } else {
-      buckets.push_back({parameter.name, parameter.offset, parameter.size, 1, sparse});
+      buckets.push_back({parameter.name, parameter.offset, parameter.size, {parameter.shape}, sparse});
       first_name = parameter.name;
     }
   }
@@ -79,7 +79,7 @@ std::vector<Bucket> group_slices(const std::vector<Bucket>& buckets, const std::
     Bucket slice = buckets[group.begin];
     for (std::size_t index = group.begin + 1; index < group.end; ++index) {
       slice.size += buckets[index].size;
-      slice.tensors += buckets[index].tensors;
+      slice.tensors.insert(slice.tensors.end(), buckets[index].tensors.begin(), buckets[index].tensors.end());
     }
     if (group.end - group.begin > 1)
       slice.name = fmt::format("{}..{}", buckets[group.begin].name, buckets[group.end - 1].name);

@@ -13,11 +13,11 @@ namespace dragonn::exchange {
 
 /// A slice of the arena with one memory, one sparsifier and one collective.
 struct Bucket {
-  std::string name;  ///< name of its only tensor, or "stage1.conv1.weight..fc.weight"
+  std::string name = {};  ///< name of its only tensor, or "stage1.conv1.weight..fc.weight"
   std::size_t offset = 0;
   std::size_t size = 0;
-  std::size_t tensors = 1;
-  bool sparse = false;  ///< may be sparsified; otherwise always exchanged dense
+  std::vector<Shape> tensors = {};  ///< one after the other
+  bool sparse = false;              ///< may be sparsified; otherwise always exchanged dense
 };
 
 /// The buckets that are sparsified at one density, of those that may be.

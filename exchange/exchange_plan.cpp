@@ -23,15 +23,15 @@ const Component& collective_of(const ExchangeRules& rules, ExchangeForm form) {
   return form == ExchangeForm::kDense ? rules.dense : rules.collective;
 }
 
-comm::ExchangeSizes sizes_of(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
+comm::ExchangeSizes sizes_of(const ExchangeRules& rules, const Bucket& bucket, ExchangeForm form, double density,
                              int world_size, const comm::AssumedCounts& counts) {
   if (form != ExchangeForm::kSparse) {
-    comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.dense), {}, numel, numel, world_size);
+    comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.dense), {}, bucket.size, bucket.size, world_size);
     if (rules.codes_dense()) sizes.coding = codec::ListEstimate(rules.coding);
     return sizes;
   }
-  comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.collective), exchanged_selection(rules), numel,
-                                                   compress::target_count(density, numel), world_size, counts);
+  comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.collective), exchanged_selection(rules), bucket.size,
+                                                   target_of(rules, bucket, density), world_size, counts);
   sizes.coding = codec::ListEstimate(rules.coding);
   return sizes;
 }
@@ -74,7 +74,7 @@ std::size_t held_bytes(const ExchangeRules& rules, ExchangeForm form, const comm
 void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double density, int world_size,
                 const Device& messages, ExchangePlan& plan) {
   const auto sizes = [&](RunPart part, RangeEnd end) {
-    return sizes_of(rules, planned.bucket.size, planned.form, density, world_size,
+    return sizes_of(rules, planned.bucket, planned.form, density, world_size,
                     forecast_counts(rules, world_size, part, end));
   };
   const auto held = [&](RunPart part, RangeEnd end) {
@@ -121,19 +121,19 @@ comm::Prediction ExchangePlan::cost() const {
 ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double density) {
   if (!bucket.sparse) return ExchangeForm::kDense;
   if (rules.quantizes()) return ExchangeForm::kQuantized;
-  const bool is_bypassed = rules.bypasses(compress::target_count(density, bucket.size), bucket.size);
+  const bool is_bypassed = rules.bypasses(target_of(rules, bucket, density), bucket.size);
   return is_bypassed ? ExchangeForm::kDense : ExchangeForm::kSparse;
 }
 
-comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
+comm::Prediction predict_bucket(const ExchangeRules& rules, const Bucket& bucket, ExchangeForm form, double density,
                                 int world_size, const std::optional<comm::AssumedCounts>& counts) {
   if (form == ExchangeForm::kQuantized) {  // each rank's code goes to all others
-    const auto bytes = static_cast<double>(code_bytes(rules.quantizer, numel));
+    const auto bytes = static_cast<double>(code_bytes(rules.quantizer, bucket.size));
     return {bytes * (world_size - 1), comm::allgather_chain(bytes, world_size)};
   }
   const Component& collective = collective_of(rules, form);
   return entry_of(collective)
-      .predict(collective.settings, sizes_of(rules, numel, form, density, world_size,
+      .predict(collective.settings, sizes_of(rules, bucket, form, density, world_size,
                                              counts ? *counts : forecast_counts(rules, world_size)));
 }
 
@@ -141,7 +141,7 @@ comm::Prediction predict_step(const ExchangeRules& rules, const ExchangePlan& pl
                               const comm::AssumedCounts& counts) {
   ExchangePlan assumed{.buckets = plan.buckets};
   for (BucketPlan& planned : assumed.buckets) {
-    planned.cost = predict_bucket(rules, planned.bucket.size, planned.form, density, world_size, counts);
+    planned.cost = predict_bucket(rules, planned.bucket, planned.form, density, world_size, counts);
   }
   return assumed.cost();
 }
@@ -171,7 +171,7 @@ void apply_choice(const ExchangeRules& rules, const BucketChoice& choice, int wo
     if (choice.is_sparse[i] || planned.form == ExchangeForm::kDense) continue;
     planned.form = ExchangeForm::kDense;
     planned.k = planned.bucket.size;
-    planned.cost = predict_bucket(rules, planned.bucket.size, ExchangeForm::kDense, 1, world_size);
+    planned.cost = predict_bucket(rules, planned.bucket, ExchangeForm::kDense, 1, world_size);
   }
 }
 
@@ -193,8 +193,8 @@ ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& are
     BucketPlan& planned = plan.buckets.emplace_back();
     planned.bucket = bucket;
     planned.form = form_of(rules, bucket, density);
-    planned.k = planned.form == ExchangeForm::kSparse ? compress::target_count(density, bucket.size) : bucket.size;
-    planned.cost = predict_bucket(rules, bucket.size, planned.form, density, world_size);
+    planned.k = planned.form == ExchangeForm::kSparse ? target_of(rules, bucket, density) : bucket.size;
+    planned.cost = predict_bucket(rules, bucket, planned.form, density, world_size);
     planned.group = groups[plan.buckets.size() - 1];
     if (bucket.sparse || rules.codes_dense())
       plan.state_bytes += memory_entry(rules).floats_per_element * bucket.size * sizeof(float);

@@ -70,7 +70,7 @@ std::uint64_t unsettled_steps(const ExchangeRules& rules, int world_size);
 
 /// Predicts the cost of one bucket in this form, mean over steps. @param counts of a sparse bucket; by default the
 /// expected ones of settled steps.
-comm::Prediction predict_bucket(const ExchangeRules& rules, std::size_t numel, ExchangeForm form, double density,
+comm::Prediction predict_bucket(const ExchangeRules& rules, const Bucket& bucket, ExchangeForm form, double density,
                                 int world_size, const std::optional<comm::AssumedCounts>& counts = {});
 
 /// Predicts the cost of a step of a plan's buckets, in their forms, with these counts.

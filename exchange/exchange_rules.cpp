@@ -119,6 +119,12 @@ SelectionTraits exchanged_selection(const ExchangeRules& rules) {
   return selection;
 }
 
+std::size_t target_of(const ExchangeRules& rules, const Bucket& bucket, double density) {
+  if (!rules.selects()) return compress::target_count(density, bucket.size);
+  const auto& entry = Registry<compress::SparsifierEntry>::instance().at(rules.sparsifier.name);
+  return entry.target(rules.sparsifier.settings, bucket.size, bucket.tensors, density);
+}
+
 bool sends_indices(const ExchangeRules& rules) {
   if (!rules.selects()) return false;
   const auto& entry = Registry<SparseCollectiveEntry>::instance().at(rules.collective.name);

@@ -50,6 +50,9 @@ void check_rules(const ExchangeRules& rules);
 /// no sums needs lists, also of indices that all ranks know.
 SelectionTraits exchanged_selection(const ExchangeRules& rules);
 
+/// Returns k of a bucket: the entries that a rank is to send at this density.
+std::size_t target_of(const ExchangeRules& rules, const Bucket& bucket, double density);
+
 /// Returns whether lists with indices travel, so that the codec of indices has an effect.
 bool sends_indices(const ExchangeRules& rules);
 

@@ -128,8 +128,7 @@ std::size_t GradientExchange::sparse_tensors(double density) const {
   std::size_t tensors = 0;
   for (std::size_t index = 0; index < buckets_.size(); ++index) {
     const Bucket& bucket = buckets_[index];
-    if (is_sparse(index, density) && compress::target_count(density, bucket.size) < bucket.size)
-      tensors += bucket.tensors;
+    if (is_sparse(index, density) && target_of(rules_, bucket, density) < bucket.size) tensors += bucket.tensors.size();
   }
   return tensors;
 }
@@ -228,8 +227,9 @@ void GradientExchange::begin(std::size_t index) {
                   .world_size = communicator_.size(),
                   .bucket = static_cast<std::uint32_t>(index),
                   .density = step_.density,
-                  .k = compress::target_count(step_.density, bucket.size),
-                  .learning_rate = state.sum.learning_rate_applied ? step_.learning_rate : 1.0};
+                  .k = target_of(rules_, bucket, step_.density),
+                  .learning_rate = state.sum.learning_rate_applied ? step_.learning_rate : 1.0,
+                  .tensors = bucket.tensors};
   state.reduce = {.step = state.exchanges, .k = state.select.k, .density = step_.density, .selection = selection_};
   const bool compresses = is_sparse(index, step_.density) && !rules_.bypasses(state.select.k, bucket.size);
   state.form = compresses ? state.compressed.get() : state.dense.get();

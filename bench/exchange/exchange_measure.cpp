@@ -147,9 +147,9 @@ class RankRun {
 };
 
 /// Returns an arena of one tensor.
-ParameterArena one_tensor(std::size_t numel) {
+ParameterArena one_tensor(const Shape& shape) {
   ParameterArena arena;
-  arena.declare("gradient", Shape{1, static_cast<std::int64_t>(numel)}, ParameterRole::kWeight);
+  arena.declare("gradient", shape, ParameterRole::kWeight);
   arena.lay_out();
   return arena;
 }
@@ -159,7 +159,7 @@ class GradientRun final : public RankRun {
  public:
   GradientRun(comm::Communicator& communicator, const ExchangeCase& exchange_case)
       : RankRun(communicator, exchange_case),
-        arena_(one_tensor(exchange_case.numel)),
+        arena_(one_tensor(exchange_case.shape())),
         exchange_(exchange_case.rules, arena_, communicator),
         gradient_(exchange_case.numel) {
     if (case_.files.input.empty()) return;
@@ -214,7 +214,7 @@ class PayloadRun final : public RankRun {
       : RankRun(communicator, exchange_case),
         collective_(comm::make_collective(exchange_case.component().name, exchange_case.component().settings,
                                           exchange_case.numel)),
-        k_(compress::target_count(exchange_case.density, exchange_case.numel)),
+        k_(exchange_case.k()),
         reduce_(comm::make_sized_lists(communicator)),
         untouched_(exchange_case.numel) {
     collective_->set_operations(comm::make_sized_operations(communicator, exchange_case.numel));
@@ -277,6 +277,10 @@ std::size_t ExchangeCase::period() const {
   return settings.contains("global_period") ? static_cast<std::size_t>(settings.integer("global_period")) : 1;
 }
 
+std::size_t ExchangeCase::k() const {
+  return exchange::target_of(rules, {.size = numel, .tensors = {shape()}}, density);
+}
+
 SelectionTraits ExchangeCase::traits() const {
   return rules.buckets.compress ? exchange::exchanged_selection(rules) : SelectionTraits{};
 }
@@ -287,7 +291,7 @@ comm::Prediction ExchangeCase::predict(const std::string& backend, int ranks, co
     return {.bytes_sent = kUnknown, .payload = {kUnknown, kUnknown}};
   }
   const comm::ExchangeSizes sizes{.numel = numel,
-                                  .k = compress::target_count(density, numel),
+                                  .k = k(),
                                   .ranks = ranks,
                                   .selected = record.values[kSelected].mean,
                                   .largest = record.values[kSelected].max,

@@ -70,6 +70,10 @@ struct ExchangeCase {
 
   /// Returns the collective, also of a dense exchange.
   const Component& component() const { return rules.buckets.compress ? rules.collective : rules.dense; }
+  /// Returns the shape of the gradient, a tensor.
+  Shape shape() const { return {1, static_cast<std::int64_t>(numel)}; }
+  /// Returns the entries that a rank is to send.
+  std::size_t k() const;
   /// Returns the traits of the selections.
   SelectionTraits traits() const;
   /// Predicts an exchange by the collective's formulas. NaN if there are none: MPI's own allreduce.

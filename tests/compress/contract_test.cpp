@@ -343,7 +343,7 @@ TEST_SUITE("compress") {
           const CountBand band = band_of(name, input);
           if (size > largest_size(band)) continue;
           for (const double density : {0.001, 0.01, 0.05}) {
-            const std::size_t k = target_count(density, size);
+            const std::size_t k = target_of(name, size, density);
             // Counts of a few are noise, and a threshold that should select more than there is has nowhere to settle.
             const std::size_t max = is_blind(name) ? k : std::min(k, non_zeros);
             if (max < 10 || (band.settling_steps > 0 && max < k)) continue;

@@ -44,6 +44,12 @@ inline SelectContext context_for(std::size_t numel, double density, std::uint64_
   return {.seed = seed, .step = step, .density = density, .k = target_count(density, numel)};
 }
 
+/// Returns the target of a sparsifier with its default settings, for a vector.
+inline std::size_t target_of(const std::string& name, std::size_t numel, double density) {
+  const auto& entry = Registry<SparsifierEntry>::instance().at(name);
+  return entry.target(Settings(entry.settings), numel, {}, density);
+}
+
 inline Entries entries(const SparseVector& selected) {
   const std::vector<std::uint32_t> indices = dragonn::test::to_host(selected.indices.view());
   const std::vector<float> values = dragonn::test::to_host(selected.values.view());

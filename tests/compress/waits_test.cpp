@@ -59,8 +59,8 @@ TEST_SUITE("compress") {
     // Methods that search for a threshold wait for every count that they compare: here at most so many times in a step.
     // firstk and cyclick, the examples of the pages, copy indices from memory that they change at once.
     const std::map<std::string, std::uint64_t> searches{
-        {"dgc", 2},     {"gaussiank", 6}, {"mstopk", 7},   {"oktopk", 5},  {"redsync", 6},
-        {"sidco_e", 3}, {"sidco_p", 1},   {"sidco_gp", 4}, {"cyclick", 1}, {"firstk", 1}};
+        {"chunktopk", 1}, {"dgc", 2},     {"gaussiank", 6}, {"mstopk", 7},  {"oktopk", 5}, {"redsync", 6},
+        {"sidco_e", 3},   {"sidco_p", 1}, {"sidco_gp", 4},  {"cyclick", 1}, {"firstk", 1}};
     for (const std::string& name : Registry<SparsifierEntry>::instance().names()) {
       for (const std::string memory : {"residual", "none"}) {
         CAPTURE(name);

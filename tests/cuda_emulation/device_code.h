@@ -72,14 +72,17 @@ inline void __syncwarp(unsigned = 0) {
 }
 inline void __threadfence() {}
 
-inline int __syncthreads_or(int predicate) {
+inline int __syncthreads_count(int predicate) {
   using namespace dragonn::emulation;
   votes[thread_number()] = predicate;
   wait_for_block();
-  int any = 0;
-  for (unsigned t = 0; t < blockDim.x * blockDim.y; ++t) any |= votes[t];
+  int count = 0;
+  for (unsigned t = 0; t < blockDim.x * blockDim.y; ++t) count += votes[t] != 0 ? 1 : 0;
   wait_for_block();
-  return any != 0;
+  return count;
+}
+inline int __syncthreads_or(int predicate) {
+  return __syncthreads_count(predicate) > 0;
 }
 
 template <class T>

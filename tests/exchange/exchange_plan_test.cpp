@@ -147,7 +147,7 @@ class Observation {
     observed_.messages = std::max(observed_.messages, seconds);
     if (communicator.rank() != 0) return;
     observed_.sizes = {.numel = kNumel,
-                       .k = compress::target_count(kDensity, kNumel),
+                       .k = target_of(rules_, exchange.buckets().front(), kDensity),
                        .ranks = world_,
                        .largest = static_cast<double>(std::ranges::max(counts.selected)),
                        .global = static_cast<double>(counts.global),

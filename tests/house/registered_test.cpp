@@ -138,7 +138,7 @@ TEST_SUITE("house") {
 
   TEST_CASE("the methods that the documents promise are registered") {
     for (const char* name : {"topk", "randomk", "hard_threshold", "dgc", "dragonn", "redsync", "gaussiank", "mstopk",
-                             "sidco_e", "sidco_gp", "sidco_p", "oktopk", "exdyna", "cltk"}) {
+                             "chunktopk", "sidco_e", "sidco_gp", "sidco_p", "oktopk", "exdyna", "cltk"}) {
       CHECK(Registry<compress::SparsifierEntry>::instance().contains(name));
     }
     for (const char* name : {"signsgd", "qsgd"}) CHECK(Registry<codec::QuantizerEntry>::instance().contains(name));

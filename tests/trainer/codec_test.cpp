@@ -202,7 +202,8 @@ TEST_SUITE("trainer") {
     CHECK(quick_run(config("residual"), 3, with.path()).parameters !=
           quick_run(config("none"), 3, without.path()).parameters);
     const auto bytes = [](const std::vector<std::string>& overrides) {
-      return exchange::predict_bucket(quick_config(overrides).rules, 1000, exchange::ExchangeForm::kDense, 1, 4)
+      return exchange::predict_bucket(quick_config(overrides).rules, {.size = 1000}, exchange::ExchangeForm::kDense, 1,
+                                      4)
           .bytes_sent;
     };
     CHECK(2 * bytes({"compression.codec.values=bfloat16"}) == bytes({}));

@@ -34,7 +34,8 @@ class Steps {
     rules.dense.settings.set("algorithm", algorithm);
     Stages stages;
     const auto add = [&](std::size_t numel, double ready) {
-      stages.push_back({ready, curve_.dense_seconds(numel), predict(rules, numel, exchange::ExchangeForm::kDense)});
+      stages.push_back(
+          {ready, curve_.dense_seconds(numel), predict(rules, {.size = numel}, exchange::ExchangeForm::kDense)});
     };
     std::size_t merged = 0;
     double ready = 0;
@@ -67,10 +68,9 @@ class Steps {
     std::map<exchange::ExchangeForm, comm::Prediction> together;
     for (std::size_t i = 0; i < way.buckets.size(); ++i) {
       if (i == 0 || groups[i] != groups[i - 1]) stages.emplace_back();
-      const std::size_t numel = way.buckets[i].size;
       stages.back().ready = ready_of(way.ready, i);
-      stages.back().local_seconds += local_seconds(way.rules, numel, way.forms[i]);
-      const comm::Prediction cost = predict(way.rules, numel, way.forms[i]);
+      stages.back().local_seconds += local_seconds(way.rules, way.buckets[i].size, way.forms[i]);
+      const comm::Prediction cost = predict(way.rules, way.buckets[i], way.forms[i]);
       const auto [form, is_first] = together.try_emplace(way.forms[i], cost);
       if (!is_first) form->second.fuse_with(cost);
       if (i + 1 < groups.size() && groups[i + 1] == groups[i]) continue;
@@ -89,8 +89,9 @@ class Steps {
     const bool is_coded = form == exchange::ExchangeForm::kSparse && !rules.coding.is_raw();
     return curve_.encode_seconds(numel) + curve_.decode_seconds(numel) + (is_coded ? curve_.coding_seconds(numel) : 0);
   }
-  comm::Prediction predict(const exchange::ExchangeRules& rules, std::size_t numel, exchange::ExchangeForm form) const {
-    return exchange::predict_bucket(rules, numel, form, density_, question_.world_size, counts_);
+  comm::Prediction predict(const exchange::ExchangeRules& rules, const exchange::Bucket& bucket,
+                           exchange::ExchangeForm form) const {
+    return exchange::predict_bucket(rules, bucket, form, density_, question_.world_size, counts_);
   }
   /// @param hidden messages of the word that take no time of their own.
   Stages agreed(Stages stages, double hidden = 0) const {

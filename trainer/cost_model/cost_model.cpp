@@ -138,14 +138,14 @@ double CostCurve::at(std::size_t numel, double (*seconds)(const ProfileRow& row)
 
 DensityCosts CostModel::costs(std::span<const exchange::Bucket> buckets, const CostCurve& curve, double density) const {
   using exchange::ExchangeForm;
-  const auto chain = [&](std::size_t numel, ExchangeForm form) {
-    return exchange::predict_bucket(rules, numel, form, density, world_size, counts).chain();
+  const auto chain = [&](const exchange::Bucket& bucket, ExchangeForm form) {
+    return exchange::predict_bucket(rules, bucket, form, density, world_size, counts).chain();
   };
-  const auto bytes_seconds = [&](std::size_t numel, ExchangeForm form) {
-    return network.seconds(0, chain(numel, form).bytes);
+  const auto bytes_seconds = [&](const exchange::Bucket& bucket, ExchangeForm form) {
+    return network.seconds(0, chain(bucket, form).bytes);
   };
-  const auto add_latencies = [&](double& seconds, std::size_t numel, ExchangeForm form) {
-    seconds = std::max(seconds, network.seconds(chain(numel, form).messages, 0));
+  const auto add_latencies = [&](double& seconds, const exchange::Bucket& bucket, ExchangeForm form) {
+    seconds = std::max(seconds, network.seconds(chain(bucket, form).messages, 0));
   };
   DensityCosts costs{.density = density};
   const std::vector<std::size_t> groups = exchange::exchange_groups(rules, buckets);
@@ -153,18 +153,18 @@ DensityCosts CostModel::costs(std::span<const exchange::Bucket> buckets, const C
     const std::size_t numel = buckets[i].size;
     if (i == 0 || groups[i] != groups[i - 1]) costs.groups.emplace_back();
     GroupCost& group = costs.groups.back();
-    add_latencies(group.full_seconds, numel, ExchangeForm::kDense);
+    add_latencies(group.full_seconds, buckets[i], ExchangeForm::kDense);
     if (!buckets[i].sparse) {
       group.always_dense = true;
       continue;
     }
-    add_latencies(group.sparse_seconds, numel, ExchangeForm::kSparse);
+    add_latencies(group.sparse_seconds, buckets[i], ExchangeForm::kSparse);
     costs.tensors.push_back(
         {.numel = numel,
-         .full_seconds = curve.dense_seconds(numel) + bytes_seconds(numel, ExchangeForm::kDense),
+         .full_seconds = curve.dense_seconds(numel) + bytes_seconds(buckets[i], ExchangeForm::kDense),
          .encode_seconds = curve.encode_seconds(numel) + (rules.coding.is_raw() ? 0 : curve.coding_seconds(numel)),
          .decode_seconds = curve.decode_seconds(numel),
-         .sparse_seconds = bytes_seconds(numel, ExchangeForm::kSparse),
+         .sparse_seconds = bytes_seconds(buckets[i], ExchangeForm::kSparse),
          .group = costs.groups.size() - 1});
   }
   choose_sparse(costs.tensors, costs.groups);

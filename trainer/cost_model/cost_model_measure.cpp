@@ -134,6 +134,14 @@ double dense_seconds(const ProfiledExchange& exchange, View<const float> gradien
   });
 }
 
+/// Returns the matrix with that many elements whose sides differ least.
+Shape squarest_matrix(std::size_t numel) {
+  auto rows = static_cast<std::size_t>(std::sqrt(static_cast<double>(numel)));
+  while (rows > 1 && numel % rows != 0) --rows;
+  rows = std::max<std::size_t>(rows, 1);
+  return {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(numel / rows)};
+}
+
 }  // namespace
 
 ProfileKey ProfiledExchange::key(int threads) const {
@@ -148,17 +156,18 @@ ProfileKey ProfiledExchange::key(int threads) const {
 
 LocalSelection::LocalSelection(const ProfiledExchange& exchange, std::size_t numel)
     : numel_(numel),
-      context_{.world_size = exchange.ranks,
-               .density = exchange.density,
-               .k = compress::target_count(exchange.density, numel)},
-      sparsifier_(Registry<compress::SparsifierEntry>::instance()
-                      .at(exchange.sparsifier.name)
-                      .make(exchange.sparsifier.settings, numel, exchange.device)),
+      shape_(squarest_matrix(numel)),
+      context_{.world_size = exchange.ranks, .density = exchange.density},
       memory_(make_memory(exchange, numel)),
       counts_(static_cast<std::size_t>(exchange.ranks)),
-      selected_(exchange.device) {}
+      selected_(exchange.device) {
+  const auto& entry = Registry<compress::SparsifierEntry>::instance().at(exchange.sparsifier.name);
+  sparsifier_ = entry.make(exchange.sparsifier.settings, numel, exchange.device);
+  context_.k = entry.target(exchange.sparsifier.settings, numel, {&shape_, 1}, exchange.density);
+}
 
 void LocalSelection::select(View<const float> gradient, const std::function<void(kernels::PassRequest&)>& change) {
+  context_.tensors = {&shape_, 1};
   kernels::PassRequest request = sparsifier_->plan(context_);
   if (change) change(request);
   const kernels::PassResult& pass = memory_->compensate(request, gradient, 1.0f);
@@ -203,8 +212,7 @@ ProfileRow measure_profile(const ProfiledExchange& exchange, View<const float> g
     selection.finish({.contributed = selection.selected().indices.view()});
   });
   std::vector<SparseVector> lists;
-  const std::size_t k = compress::target_count(exchange.density, numel);
-  for (int rank = 0; rank < exchange.ranks; ++rank) lists.push_back(spread_entries(numel, k, rank));
+  for (int rank = 0; rank < exchange.ranks; ++rank) lists.push_back(spread_entries(numel, selection.k(), rank));
   row.decode_seconds = decode_seconds(exchange, numel, lists, runs);
   row.coding_seconds = coding_seconds(exchange, lists, runs);
   return row;

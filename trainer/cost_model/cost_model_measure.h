@@ -37,7 +37,8 @@ struct ProfiledExchange {
   ProfileKey key(int threads) const;
 };
 
-/// The local part of the steps of one rank that sparsifies, as in an exchange whose ranks all select alike.
+/// The local part of the steps of one rank that sparsifies, as in an exchange whose ranks all select alike. The
+/// gradient is that of one matrix, as square as its number of elements allows.
 class LocalSelection {
  public:
   LocalSelection(const ProfiledExchange& exchange, std::size_t numel);
@@ -50,9 +51,12 @@ class LocalSelection {
   /// The entries that the last select() selected.
   const SparseVector& selected() const { return selected_; }
   const compress::Sparsifier& sparsifier() const { return *sparsifier_; }
+  /// The entries that a rank is to send.
+  std::size_t k() const { return context_.k; }
 
  private:
   std::size_t numel_;
+  Shape shape_;
   compress::SelectContext context_;
   std::unique_ptr<compress::Sparsifier> sparsifier_;
   std::unique_ptr<compress::Memory> memory_;
