@@ -24,12 +24,14 @@ inline const std::vector<int>& kManyWorlds = kWorlds;
 inline const std::vector<int> kOverlapWorlds{1, 3};
 inline const std::vector<int> kDamagedWorlds{3};
 inline constexpr std::uint64_t kResumeStride = 2;
+inline constexpr bool kAllCombinations = false;
 #else
 inline const std::vector<int> kWorlds{1, 2, 3, 4, 5, 8};
 inline const std::vector<int> kManyWorlds{1, 2, 3, 4, 5, 7, 8, 16};
 inline const std::vector<int> kOverlapWorlds{1, 2, 3, 4, 5};
 inline const std::vector<int> kDamagedWorlds{1, 3, 4};  // in which a rank has a gradient that is not finite
 inline constexpr std::uint64_t kResumeStride = 1;       // how far apart the steps are after which runs are resumed
+inline constexpr bool kAllCombinations = true;          // or those in which every two parts that fit occur together
 #endif
 
 struct Combination {
@@ -134,12 +136,6 @@ inline std::vector<Combination> pairwise_coded_combinations() {
   return result;
 }
 
-inline std::vector<Combination> combinations() {
-  std::vector<Combination> result = sparse_combinations();
-  for (Combination& combination : quantized_combinations()) result.push_back(std::move(combination));
-  return result;
-}
-
 /// Returns combinations in which a pair of sparsifier and collective has one memory, in turn; every two parts that fit
 /// still occur together. For tests that train.
 inline std::vector<Combination> pairwise_combinations() {
@@ -154,6 +150,14 @@ inline std::vector<Combination> pairwise_combinations() {
     const std::size_t turn = place(sparsifiers, combination.sparsifier) + place(collectives, combination.collective);
     return combination.memory != memories[turn % memories.size()];
   });
+  for (Combination& combination : quantized_combinations()) result.push_back(std::move(combination));
+  return result;
+}
+
+/// Returns all combinations, but for sanitizers the pairwise ones.
+inline std::vector<Combination> combinations() {
+  if (!kAllCombinations) return pairwise_combinations();
+  std::vector<Combination> result = sparse_combinations();
   for (Combination& combination : quantized_combinations()) result.push_back(std::move(combination));
   return result;
 }
