@@ -111,10 +111,8 @@ Generator::Generator(const LayerGraph& graph, ParameterArena& arena, std::int64_
     const Node& node = nodes[id];
     if (node.traits.is_stepwise) continue;
     if (!node.layer->next_steps)
-      throw ConfigError(
-          fmt::format("layer {} ({}) cannot continue a text: expected a model whose layers take tokens "
-                      "one by one, as those of a causal transformer do",
-                      node.name, node.layer->kind));
+      throw ConfigError(fmt::format("layer {} ({}) cannot continue a text: expected a causal transformer", node.name,
+                                    node.layer->kind));
     next_steps_[id] = node.layer->next_steps(node.input_shapes);
     looking_back_ = id;
   }

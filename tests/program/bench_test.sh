@@ -190,6 +190,9 @@ done
 awk -F '[:,]' '/"share":/ { sum += $2 } END { exit !(sum > 0.999 && sum < 1.001) }' profile.json ||
   fail "shares of a step: $(grep share profile.json)"
 table step "model parameters seconds_median samples_per_second gflops of_gemm" --model mlp --sample 12 --rounds 1
+table sample "prompt prompt_tokens_per_second tokens_per_second milliseconds of_read" --vocabulary 50 --prompt 3,5 --tokens 4 \
+  --set layers=1 --set hidden=16 --set heads=2 --rounds 1
+expect_refusal 2 "layer layer0 .LSTM. cannot continue a text" sample --model lstm_lm --set hidden=8
 table fit "share magnitude exponential gamma pareto" --input first.npy
 table profile "sparsifier numel encode_seconds decode_seconds runs" --sparsifier topk,dgc --max-numel 2048
 table collective "ranks collective phase seconds bytes_sent bytes_of_formula messages global" --ranks 2,3 --numel 1000
