@@ -126,7 +126,7 @@ HWY_EXPORT(SelectTile);
 
 namespace {
 
-/// The part of a selection that is written from `place` on.
+/// The places for the entries of a band. Other bands write behind them.
 struct Target {
   std::uint32_t* kept;
   std::uint32_t* indices;

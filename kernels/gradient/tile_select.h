@@ -13,7 +13,7 @@
 
 namespace dragonn::kernels {
 
-/// The elements of the largest tile.
+/// The longest side of a tile, and the elements of the largest tile.
 inline constexpr std::size_t kMaxTileSide = 128;
 inline constexpr std::size_t kMaxTileSize = kMaxTileSide * kMaxTileSide;
 

@@ -12,6 +12,7 @@
 
 #include "core/rng.h"
 #include "tests/support/devices.h"
+#include "tests/support/thread_counts.h"
 
 using namespace dragonn;
 using namespace dragonn::kernels;
@@ -113,7 +114,7 @@ TEST_SUITE("kernels") {
     const std::vector<float> values = draw(Input::kTies, matrices[0].size() + matrices[1].size());
     const int threads = omp_get_max_threads();
     const Entries expected = reference(values, matrices);
-    for (const int other : {1, 2, 5}) {
+    for (const int other : dragonn::test::kThreadCounts) {
       omp_set_num_threads(other);
       CHECK(selected_of(values, matrices) == expected);
     }
