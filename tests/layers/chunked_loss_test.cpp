@@ -24,14 +24,17 @@ struct Form {
   bool tied = true, bias = false;
   std::size_t chunk_rows = 0;
   double smoothing = 0;
+  std::int64_t padding = 0;
 };
 Network make(const Form& form, const Device& device) {
   omp_set_num_threads(1);
   auto graph = std::make_unique<LayerGraph>(Shape{kSteps});
-  const NodeId tokens = graph->add("embedding", embedding({.tokens = kTokens, .width = 8}), {LayerGraph::input()});
+  const NodeId tokens =
+      graph->add("embedding", embedding({.tokens = kTokens + form.padding, .width = 8, .padding = form.padding}),
+                 {LayerGraph::input()});
   NodeId last = graph->add("hidden", linear({.outputs = 8}), {tokens});
   last = graph->add("gelu", activation(kernels::Activation::kGelu), {last});
-  graph->add("output", linear({.outputs = kTokens, .bias = form.bias}), {last},
+  graph->add("output", linear({.outputs = kTokens + form.padding, .bias = form.bias, .padding = form.padding}), {last},
              form.tied ? std::optional(tokens) : std::nullopt);
   graph->set_loss(sequence_cross_entropy_loss(), form.chunk_rows);
   Network network(std::move(graph), form.smoothing, device);
@@ -103,6 +106,31 @@ TEST_SUITE("layers") {
           check_near(chunked.logits, whole.logits);
           CHECK(chunked.order == whole.order);
         }
+  }
+
+  DRAGONN_DEVICE_TEST("columns that pad take no part in a loss, whole or in chunks") {
+    constexpr std::int64_t kPadding = 5;
+    for (const bool tied : {true, false}) {
+      const Step plain = run({.tied = tied, .smoothing = 0.1}, device);
+      for (const std::size_t rows : std::array<std::size_t, 2>{0, 4}) {
+        CAPTURE(tied);
+        CAPTURE(rows);
+        const Form form{.tied = tied, .chunk_rows = rows, .smoothing = 0.1, .padding = kPadding};
+        const Step padded = run(form, device);
+        check_same(padded.training, plain.training);
+        check_same(padded.evaluation, plain.evaluation);
+        check_near(padded.logits, plain.logits);
+        const Network wide = make(form, device), narrow = make({.tied = tied}, device);
+        for (ParameterId id = 0; id < wide.arena().parameters().size(); ++id) {
+          const Parameter &of = wide.arena()[id], &like = narrow.arena()[id];
+          const auto gradient = std::span(padded.gradients).subspan(of.offset, of.size);
+          const auto expected = std::span(plain.gradients).subspan(like.offset, like.size);
+          check_near({gradient.begin(), gradient.begin() + static_cast<std::ptrdiff_t>(like.size)},
+                     {expected.begin(), expected.end()});
+          for (const float value : gradient.subspan(like.size)) CHECK(value == 0);
+        }
+      }
+    }
   }
 
   DRAGONN_DEVICE_TEST("a loss in chunks takes one class per sample, another number of steps, and lengths") {
