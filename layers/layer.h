@@ -122,7 +122,7 @@ struct LayerTraits {
   bool adds_parameter_gradients = false;
   /// Forward takes little time beside the products of other layers, and its input is kept for backward anyway.
   bool is_cheap = false;
-  /// In evaluation each time step of the output depends on that step of the inputs alone, not on its number either.
+  /// Each time step of the output depends in evaluation on that step of the inputs alone, and not on its number.
   bool is_stepwise = false;
 };
 
