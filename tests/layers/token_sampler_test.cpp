@@ -16,7 +16,7 @@ namespace {
 
 using Probabilities = std::map<std::int32_t, double>;
 
-/// Logits of the probabilities 1, 6, 2, 2 and 5 sixteenths.
+/// Logits of the probabilities 1/16, 6/16, 2/16, 2/16 and 5/16.
 const std::vector<float> kLogits{std::log(1.0f), std::log(6.0f), std::log(2.0f), std::log(2.0f), std::log(5.0f)};
 
 Probabilities probabilities(const SamplingRules& rules, const std::vector<float>& logits = kLogits) {
