@@ -23,14 +23,14 @@ struct TiledMatrix {
   std::size_t tile_rows = 1, tile_columns = 1;  ///< at most kMaxTileSide; they divide rows and columns
   std::size_t keep = 1;                         ///< entries of each tile, 1 to tile_size()
 
-  std::size_t size() const { return rows * columns; }
-  std::size_t tile_size() const { return tile_rows * tile_columns; }
-  std::size_t band_size() const { return tile_rows * columns; }
-  std::size_t bands() const { return rows / tile_rows; }
-  std::size_t tiles_per_band() const { return columns / tile_columns; }
-  std::size_t kept_per_band() const { return tiles_per_band() * keep; }
+  constexpr std::size_t size() const { return rows * columns; }
+  constexpr std::size_t tile_size() const { return tile_rows * tile_columns; }
+  constexpr std::size_t band_size() const { return tile_rows * columns; }
+  constexpr std::size_t bands() const { return rows / tile_rows; }
+  constexpr std::size_t tiles_per_band() const { return columns / tile_columns; }
+  constexpr std::size_t kept_per_band() const { return tiles_per_band() * keep; }
   /// Returns the entries that all tiles keep, unless they have too few that are not zero.
-  std::size_t kept() const { return bands() * kept_per_band(); }
+  constexpr std::size_t kept() const { return bands() * kept_per_band(); }
 };
 
 /// Memory of the selection, reused from call to call.
