@@ -30,8 +30,8 @@ inline constexpr float kNewtonSchulz1 = 3.4445f, kNewtonSchulz3 = -4.7750f, kNew
 ///
 ///     A = X X^T;  X <- (3.4445 I - 4.7750 A + 2.0315 A A) X        (A = X^T X and X (...) if it has more rows)
 ///
-/// so that all singular values that are not tiny come near 1. Products are float32 on the CPU, those of the device's
-/// math on a GPU: bits depend on the processor and its number of threads, as those of all matrix products.
+/// so that all singular values that are not tiny come near 1. Products are float32, whatever the precision of the
+/// network: bits depend on the processor and its number of threads, as those of all matrix products.
 /// 4 rows columns s + 2 s^3 operations per step, with s the smaller extent.
 /// @param scale brings the largest singular value to 1 or below: 1 / norm does.
 /// @param scratch [spec.scratch_floats()].  @throws ShapeError if a size does not fit.

@@ -33,7 +33,7 @@ void orthogonalize(const OrthogonalizeSpec& spec, float scale, View<float> matri
   launch_over(here, "orthogonalize", spec.size(), scale_kernel, matrix.data(), scale, x, spec.size());
   const auto product = [&](const Factor& a, const Factor& b, std::int64_t rows, std::int64_t columns,
                            std::int64_t inner, float* result) {
-    multiply(here, here.math(),
+    multiply(here, DeviceMath::kFloat32,
              {.rows = rows, .columns = columns, .inner = inner, .a = a, .b = b, .result = result, .stride = columns});
   };
   for (int step = 0; step < spec.steps; ++step) {
