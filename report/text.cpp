@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "report/text.h"
 
+#include <algorithm>
+
+#include <fmt/format.h>
+
 namespace dragonn::report {
 
 std::string escaped(std::string_view text, std::initializer_list<std::pair<char, std::string_view>> escapes) {

@@ -20,7 +20,7 @@ mkdir absent
 echo 'raise ImportError("no torch for this test")' >absent/torch.py
 echo >absent/numpy.py
 for command in "compare.py --bin $BIN" "ddp.py --config $config --hooks none --steps 1" "step_side_by_side.py --bin $BIN" \
-  "loader_side_by_side.py --bin $BIN" "attention_side_by_side.py --bin $BIN"; do
+  "loader_side_by_side.py --bin $BIN" "attention_side_by_side.py --bin $BIN" "gpt_twin.py $ROOT/configs/shakespeare_gpt.toml"; do
   # shellcheck disable=SC2086: a command and its arguments
   status_of 77 env PYTHONPATH="$WORK/absent" python3 "$peers"/$command
   grep -qE '^skipped: .*no torch for this test' output.log ||
@@ -63,6 +63,18 @@ for product in forward weights; do
 done
 status_of 2 python3 "$peers/products_side_by_side.py" --bin "$BIN" --libraries atlas
 grep -q -- '--libraries atlas: valid are onednn, openblas, blis, mkl' output.log || fail "an unknown library: $(cat output.log)"
+
+# The twin of a GPT learns a text of one line; dragonn does, too.
+for _ in $(seq 60); do echo "A line of a text that is always the same."; done >text.txt
+"$BIN/dragonn" tokenize text.txt --characters --held-out 0.2 --output tokens >/dev/null 2>&1 || fail "no tokens"
+twin=("$ROOT/configs/shakespeare_gpt.toml" --set data.path=tokens --set train.max_steps=80 --set train.epochs=60
+  --set model.hidden=32 --set schedule.warmup_steps=0 --set schedule.decay_steps=80 --set optimizer.learning_rate=0.01)
+status_of 0 python3 "$peers/gpt_twin.py" "${twin[@]}" --bin "$BIN" --json twin.json
+"$BIN/dragonn-train" "${twin[@]}" --output gpt >/dev/null 2>train.log || fail "dragonn's GPT: $(tail -1 train.log)"
+losses=$(sed -nE 's/.*"loss": ([0-9.e-]+).*/\1/p' twin.json)$(sed -nE 's/.*"kind":"eval".*"loss":([0-9.e-]+).*/ \1/p' gpt/metrics.jsonl | tail -1)
+awk '{ exit !(NF == 2 && $1 < 1 && $2 < 1) }' <<<"$losses" || fail "losses of the twin and of dragonn: $losses"
+status_of 2 python3 "$peers/gpt_twin.py" "${twin[@]}" --set optimizer.name=sgd --bin "$BIN"
+grep -q 'optimizer.name = sgd: expected adamw' output.log || fail "a twin with another optimizer: $(cat output.log)"
 
 # Loaders: an epoch of a few images.
 if python3 -W ignore -c 'import torchvision' 2>/dev/null; then

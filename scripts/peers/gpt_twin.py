@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Trains the twin of a config with the model gpt2 in PyTorch: the same model (scripts/pytorch_models.py), distribution of first
+weights, token shards, global batch, clipping, AdamW and cosine schedule.
+
+    scripts/peers/gpt_twin.py configs/shakespeare_gpt.toml --set data.path=FOLDER --set seed=2 --json rows.json
+
+Windows are those of the data set token_shards, in another random order. Prints the loss of every hundredth step, then a row:
+the mean loss over the validation shards, and the time of training. --json keeps rows, and does not repeat those that it has.
+Exit code: 0 done, 2 bad usage, 77 PyTorch is not installed.
+"""
+import json
+import math
+import pathlib
+import sys
+import time
+import tomllib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from runs import BIN, Rows, make_parser, output_of, run_main, sets
+
+EVALUATION_BATCH = 64
+HEADER_BYTES = 1024  # of a shard
+
+
+class Windows:
+    """The windows of the shards of one split, as in data/text/token_shards.cpp."""
+
+    def __init__(self, folder, prefix, window):
+        self.shards, self.window = [], window
+        for path in sorted(folder.glob(f"{prefix}*.bin")):
+            self.shards.append(torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint16, offset=HEADER_BYTES).int())
+        self.starts = [(shard, i * window) for shard in self.shards for i in range((len(shard) - 1) // window)]
+
+    def batch(self, numbers):
+        """Tokens and labels [batch, window]."""
+        rows = torch.stack([shard[begin:begin + self.window + 1] for shard, begin in (self.starts[i] for i in numbers)]).long()
+        return rows[:, :-1], rows[:, 1:]
+
+
+def initialize(model, layers):
+    """First weights as those of layers/models/gpt2.cpp; biases are zero, and norms are ones."""
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 1:
+            torch.nn.init.constant_(parameter, 1 if name.endswith("norm.weight") else 0)
+            continue
+        is_residual = name.endswith(("attention.output.weight", "feed_forward.linear2.weight"))
+        scale = 1 / math.sqrt(2 * layers) if is_residual else 0.5 if name == "position.weight" else 1
+        torch.nn.init.normal_(parameter, std=pytorch_models.INITIAL_DEVIATION * scale)
+
+
+def optimizer_of(model, settings):
+    """AdamW, which decays matrices only."""
+    groups = [{"params": [p for p in model.parameters() if (p.dim() > 1) == is_matrix],
+               "weight_decay": settings["weight_decay"] if is_matrix else 0} for is_matrix in (True, False)]
+    return torch.optim.AdamW(groups, settings["learning_rate"], (settings["beta1"], settings["beta2"]), settings["epsilon"], fused=True)
+
+
+def rate_factor(schedule, step):
+    """optim/schedule.cpp's cosine."""
+    warm_up, first, last = schedule["warmup_steps"], schedule["warmup_start_factor"], schedule["final_factor"]
+    if step < warm_up:
+        return first + (1 - first) * step / warm_up
+    progress = min(1, (step - warm_up) / (schedule["decay_steps"] - warm_up))
+    return last + (1 - last) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def train(config):
+    """The row of a run."""
+    torch.manual_seed(config["seed"])
+    data, settings = config["data"], config["train"]
+    folder = pathlib.Path(data["path"])
+    vocabulary = data["vocabulary"] or json.loads((folder / "tokens.json").read_text())["vocabulary"]
+    training, validation = (Windows(folder, data[name], data["window"]) for name in ("train_prefix", "test_prefix"))
+    model = pytorch_models.build({"model": config["model"]["name"], "settings": config["model"], "sample": [data["window"]],
+                                  "classes": vocabulary})
+    initialize(model, config["model"]["layers"])
+    optimizer = optimizer_of(model, config["optimizer"])
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_factor(config["schedule"], step))
+    batch, order, begin = settings["batch_size"] * config["comm"]["workers"], [], time.monotonic()
+    for step in range(settings["max_steps"]):
+        if len(order) < batch:
+            order = torch.randperm(len(training.starts)).tolist()
+        loss = model.loss(*training.batch([order.pop() for _ in range(batch)]))[0]
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings["clip_norm"])
+        optimizer.step()
+        schedule.step()
+        if (step + 1) % 100 == 0:
+            print(f"step {step + 1}: loss {loss.item():.4f}", file=sys.stderr, flush=True)
+    seconds = time.monotonic() - begin
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for first in range(0, len(validation.starts), EVALUATION_BATCH):
+            numbers = range(first, min(first + EVALUATION_BATCH, len(validation.starts)))
+            total += model.loss(*validation.batch(numbers))[0].item() * len(numbers)
+    return {"loss": total / len(validation.starts), "seconds": seconds, "steps": settings["max_steps"],
+            "parameters": sum(parameter.numel() for parameter in model.parameters()), "torch": torch.__version__,
+            "threads": torch.get_num_threads()}
+
+
+def main():
+    parser = make_parser(__doc__)
+    parser.add_argument("config", type=pathlib.Path, metavar="CONFIG.toml", help="what to train")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the config (repeatable)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of PyTorch (1)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="rows that are kept")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN, metavar="DIR", help="folder of dragonn-train")
+    options = parser.parse_args()
+    config = tomllib.loads(output_of([options.bin / "dragonn-train", options.config, *sets(options.set), "--print-config"]))
+    expected = {"model.name": "gpt2", "data.name": "token_shards", "optimizer.name": "adamw", "schedule.name": "cosine",
+                "train.clip": "global", "optimizer.weight_decay_norm_bias": False}
+    for key, value in expected.items():
+        table, _, name = key.partition(".")
+        if config[table][name] != value:
+            raise RuntimeError(f"{options.config}: {key} = {config[table][name]}: expected {value}")
+    rows, case = Rows(options.json), {"config": options.config.stem, "seed": config["seed"], "set": options.set}
+    if not rows.has(case):
+        torch.set_num_threads(options.threads)
+        rows.add([case | train(config)])
+        print(json.dumps(rows[-1]))
+    return 0
+
+
+try:
+    import torch
+
+    import pytorch_models
+except ImportError as error:
+    print(f"skipped: {error}", file=sys.stderr)
+    sys.exit(77)
+
+if __name__ == "__main__":
+    run_main(main, 2, (RuntimeError, OSError))
