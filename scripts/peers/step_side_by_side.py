@@ -39,7 +39,7 @@ MODELS = {
     "xml_linear": "--model xml_linear --batch 256",
     "bert_4x256": "--model bert --batch 8 --sample 128 --set layers=4 --set hidden=256 --set heads=4",
     "bert_12x768": "--model bert --batch 2 --sample 128 --set layers=12 --set hidden=768 --set heads=12",
-    "gpt2_124m": "--model gpt2 --batch 4 --sample 256 --classes 50257 --set dropout=0.0",
+    "gpt2_124m": "--model gpt2 --batch 4 --sample 256 --classes 50257 --set dropout=0.0 --recompute elementwise",
     "vit": "--model vit --batch 32",
 }
 VARIANTS = ["eager", "compile", "eager_channels_last", "compile_channels_last"]
