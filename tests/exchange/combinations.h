@@ -23,6 +23,7 @@ inline const std::vector<int> kWorlds{1, 2, 5};
 inline const std::vector<int>& kManyWorlds = kWorlds;
 inline const std::vector<int> kOverlapWorlds{1, 3};
 inline const std::vector<int> kDamagedWorlds{3};
+inline const std::vector<int> kResumeWorlds{3};
 inline constexpr std::uint64_t kResumeStride = 2;
 inline constexpr bool kAllCombinations = false;
 #else
@@ -30,8 +31,9 @@ inline const std::vector<int> kWorlds{1, 2, 3, 4, 5, 8};
 inline const std::vector<int> kManyWorlds{1, 2, 3, 4, 5, 7, 8, 16};
 inline const std::vector<int> kOverlapWorlds{1, 2, 3, 4, 5};
 inline const std::vector<int> kDamagedWorlds{1, 3, 4};  // in which a rank has a gradient that is not finite
-inline constexpr std::uint64_t kResumeStride = 1;       // how far apart the steps are after which runs are resumed
-inline constexpr bool kAllCombinations = true;          // or those in which every two parts that fit occur together
+inline const std::vector<int> kResumeWorlds{1, 3};
+inline constexpr std::uint64_t kResumeStride = 1;  // how far apart the steps are after which runs are resumed
+inline constexpr bool kAllCombinations = true;     // or those in which every two parts that fit occur together
 #endif
 
 struct Combination {
