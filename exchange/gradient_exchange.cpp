@@ -221,13 +221,16 @@ void GradientExchange::run_group(const BucketGroup& group, StepTimers& timers) {
 void GradientExchange::begin(std::size_t index) {
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
+  // Some methods cut each tensor to know k: it is asked for once for every density.
+  const bool is_known = state.select.k > 0 && state.select.density == step_.density;
+  const std::size_t k = is_known ? state.select.k : target_of(rules_, bucket, step_.density);
   state.select = {.seed = rules_.seed,
                   .step = state.exchanges,
                   .rank = communicator_.rank(),
                   .world_size = communicator_.size(),
                   .bucket = static_cast<std::uint32_t>(index),
                   .density = step_.density,
-                  .k = target_of(rules_, bucket, step_.density),
+                  .k = k,
                   .learning_rate = state.sum.learning_rate_applied ? step_.learning_rate : 1.0,
                   .tensors = bucket.tensors};
   state.reduce = {.step = state.exchanges, .k = state.select.k, .density = step_.density, .selection = selection_};
