@@ -483,8 +483,10 @@ Selected select_on_host(const std::vector<float>& gradient, std::vector<float>& 
   return selected;
 }
 
+/// Returns whether all values have the same bits. The bits of a NaN are the processor's own.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](float x, float y) { return x != x ? y != y : std::memcmp(&x, &y, sizeof(x)) == 0; });
 }
 
 /// Compares all variants on one input with the host. Returns the number of those that are wrong.

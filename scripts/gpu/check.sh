@@ -30,7 +30,8 @@ device=cuda numel=268435456 decode_numel=16777216 rounds=9 steps=100 samples=32 
 maths=(tf32 bf16 float32) first_maths=(tf32 bf16) # of smoke
 readonly resnet50="resnet50 --batch 64 --set stem=imagenet --sample 224x224x3 --classes 1000"
 models=("resnet20 --batch 128" "$resnet50" "vgg16 --batch 128" "lstm_lm --batch 20 --set hidden=1500"
-  "bert --batch 32 --sample 512 --classes 30522 --set layers=12 --set hidden=768 --set heads=12")
+  "bert --batch 32 --sample 512 --classes 30522 --set layers=12 --set hidden=768 --set heads=12"
+  "gpt2 --batch 8 --sample 1024 --classes 50257")
 first_models=(resnet20 resnet50) step_options=() profiled_step="$resnet50 --device-math bf16"
 
 make_small() {
@@ -87,33 +88,46 @@ error_of() {
   grep -a -m 1 -E ' E |^(dragonn-[a-z]+|pytorch_rows|skipped|select_lab): | ERROR: ' "$1" || tail -n 1 "$1"
 }
 
-# part NAME LIMIT COMMAND...: output goes to logs/NAME.log. Says how it ended; returns its status. A part that is skipped
-# (77) has not failed.
-part() {
+# limited NAME LIMIT COMMAND...: output goes to logs/NAME.log, the status and seconds to logs/NAME.status.
+limited() {
   local name=$1 limit=$(($2 * patience)) left=$((seconds_in_all - SECONDS)) begin=$SECONDS status=0
   shift 2
   [ "$limit" -le "$left" ] || limit=$left
   if [ "$limit" -lt 5 ]; then
-    say "$name: not run, the time is used up" && failed=$((failed + 1)) && return 1
+    status=unused
+  else
+    timeout --kill-after=5 "$limit" "$@" >"logs/$name.log" 2>&1 </dev/null || status=$?
   fi
-  timeout --kill-after=5 "$limit" "$@" >"logs/$name.log" 2>&1 </dev/null || status=$?
+  echo "$status $((SECONDS - begin))" >"logs/$name.status"
+}
+
+# report NAME: says how it ended; returns its status. A part that is skipped (77) has not failed.
+report() {
+  local name=$1 status spent
+  read -r status spent <"logs/$name.status" && rm "logs/$name.status"
   [[ $status =~ ^(0|77)$ ]] || failed=$((failed + 1))
   case $status in
-    0) say "$name: done in $((SECONDS - begin)) s" ;;
+    0) say "$name: done in $spent s" ;;
     77) say "$name: skipped: $(error_of "logs/$name.log" | sed 's/^skipped: //')" ;;
-    124 | 137) say "$name: stopped at its limit of $limit s" ;;
+    124 | 137) say "$name: stopped at its limit, after $spent s" ;;
+    unused) say "$name: not run, the time is used up" && return 1 ;;
     *) say "$name: failed ($status): $(error_of "logs/$name.log")" ;;
   esac
   pack
-  return $status
+  return "$status"
 }
 
-# run_tests NAME...: the GPU's cases of these test programs.
+# part NAME LIMIT COMMAND...
+part() { limited "$@" && report "$1"; }
+
+# run_tests NAME...: the GPU's cases of these test programs, which run beside each other.
 run_tests() {
   local name
+  for name in "$@"; do [ ! -e "bin/$name" ] || limited "$name" 150 "bin/$name" "--test-case=$cases" & done
+  wait
   for name in "$@"; do
     has "bin/$name" || continue
-    part "$name" 150 "bin/$name" "--test-case=$cases"
+    report "$name"
     say "  $(grep -a 'test cases:' "logs/$name.log" | tail -n 1 | cut -d '|' -f 2,3), of these skipped: $(
       grep -a -c 'MESSAGE: .*skipped: ' "logs/$name.log")"
   done

@@ -2,16 +2,20 @@
 // Accumulate; accumulate fused with the moments of what acc becomes, in double; and fused with the selection above a
 // threshold and with the hashing of what is selected.
 //
-// A block of 256 threads takes a tile of 8192 elements, 32 per thread in eight 16-byte accesses per array, of which
-// about eight are under way at once. Whether the tile lies within the arrays, and within the wanted range, is asked
-// once; only a tile at an end asks for every element. A thread keeps a bit per hit, no values: hits are few, and their
-// values are read again, from a cache, when their places are known. A warp's lanes find their places by ballots, warps
-// by the tile's counts, tiles by look-back. What is selected claims its slots while the look-back waits. Bytes per
-// element: the arrays that the rule reads and writes; beside them 12 per entry, 4 or 8 in its slot, and 8 per tile.
+// A warp takes a chunk of neighbours, 1024 in a round: 32 per thread in eight 16-byte accesses per array, of which
+// about eight are under way at once. Whether the round lies within the arrays, and within the wanted range, is asked
+// once; only a round at an end asks for every element. A thread keeps a bit per hit, no values: hits are few, and their
+// values are read again, from a cache, when their places are known. A warp's lanes find their places by ballots.
 //
-// The hits that hold their slots are compacted by a second kernel, which reads the number of hits on the GPU: the host
+// A selection has two kernels. In the first no warp waits for another: each appends its hits to a segment of its own.
+// The second adds up the counts before each segment and packs the segments; a warp with more hits than its segment has
+// room for searches its chunk once more. Bytes per element: the arrays that the rule reads and writes; beside them 24
+// per entry, 4 or 8 in its slot, and 4 per chunk.
+//
+// The hits that hold their slots are compacted by a third kernel, which reads the number of hits on the GPU: the host
 // waits once, for both lists.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -130,8 +134,8 @@ SweepReport& here_and_now(Context& here) {
   return *static_cast<SweepReport*>(here.host_results());
 }
 
-constexpr unsigned kSweepVectors = 8;  // of a thread, whose elements fit the bits of a word
-constexpr std::size_t kSweepElements = kThreads * kFour * kSweepVectors;
+constexpr unsigned kSweepVectors = 8;                    // of a thread, whose elements fit the bits of a word
+constexpr unsigned kRound = kWarpFours * kSweepVectors;  // elements of a warp
 
 /// The vectors whose loads are under way at once: of all arrays together about eight loads.
 template <AccumulateKind kKind>
@@ -143,11 +147,25 @@ constexpr unsigned kBatch = kHasMomentum<kKind> ? 2
 template <AccumulateKind kKind>
 constexpr unsigned kSweepBlocks = kHasMomentum<kKind> ? 3 : 4;
 
-/// The entries to select, and the memory for them.
-struct Wanted : SweepSelection {
+/// The memory of a list.
+struct Places {
   std::uint32_t* indices;
   float* values;
   std::uint32_t capacity;
+};
+
+/// The segments of a selection's warps, and their chunks of the range. The last chunks may be short or empty.
+struct Segments {
+  std::size_t chunk;        ///< elements of a warp, a multiple of kRound
+  unsigned blocks;          ///< of kWarps warps
+  std::uint32_t* of_block;  ///< hits of each block, with and without room
+  std::uint32_t* of_warp;   ///< the same of each warp
+  Places places;            ///< one segment after the other; its capacity is that of a segment
+
+  __device__ Places of(std::size_t warp) const {
+    const std::size_t first = warp * places.capacity;
+    return {places.indices + first, places.values + first, places.capacity};
+  }
 };
 
 /// Returns the bound of a threshold. The smallest positive number stands for 0: it leaves out the zeros and nothing
@@ -163,11 +181,11 @@ __device__ unsigned place_of_bit(unsigned bit) {
   return bit / kFour * kWarpFours + bit % kFour;
 }
 
-/// Accumulates and stores the tile that begins at `begin`, and calls see(bit, value) for all its values of this thread.
+/// Accumulates and stores a round, and calls see(bit, value) for all its values of this thread. `first` is the thread's
+/// first element.
 template <AccumulateKind kKind, bool kAligned, class See>
-__device__ void sweep_tile(const AccumulateJob& job, std::size_t begin, std::size_t size, const See& see) {
-  const std::size_t first = begin + place_in_tile(kSweepVectors);
-  if (begin + kSweepElements <= size) {
+__device__ void sweep_round(const AccumulateJob& job, std::size_t first, std::size_t size, const See& see) {
+  if (first - lane_id() * kFour + kRound <= size) {
     const AccumulateJob mine = job_from<kKind>(job, first);
 #pragma unroll
     for (unsigned v = 0; v < kSweepVectors; v += kBatch<kKind>) {
@@ -216,9 +234,10 @@ __device__ void claim_slots(unsigned hits, std::uint32_t first, const Slots& slo
     claim_slot(slots, first + place_of_bit(static_cast<unsigned>(__ffs(static_cast<int>(hits))) - 1));
 }
 
-/// Writes the hits of a warp from `place` on, ascending. `acc` has the accumulated values.
+/// Writes the hits of a warp from `place` on, ascending. `acc` has the accumulated values, `first` is the thread's
+/// first element.
 __device__ void write_hits(const float* acc, unsigned hits, std::uint32_t first, std::uint32_t place,
-                           const Wanted& wanted) {
+                           const Places& to) {
   constexpr unsigned kVector = 15;  // the bits of one vector
   for (unsigned left = __reduce_or_sync(kAllLanes, hits); left != 0;) {
     const unsigned shift = (static_cast<unsigned>(__ffs(static_cast<int>(left))) - 1) / kFour * kFour;
@@ -231,10 +250,10 @@ __device__ void write_hits(const float* acc, unsigned hits, std::uint32_t first,
       next += bits_before(lanes) << bit;
       place += static_cast<unsigned>(__popc(lanes)) << bit;
     }
-    for (; mine != 0 && next < wanted.capacity; mine &= mine - 1, ++next) {
+    for (; mine != 0 && next < to.capacity; mine &= mine - 1, ++next) {
       const std::uint32_t i = first + place_of_bit(shift + static_cast<unsigned>(__ffs(static_cast<int>(mine))) - 1);
-      wanted.indices[next] = i;
-      wanted.values[next] = acc[i];
+      to.indices[next] = i;
+      to.values[next] = acc[i];
     }
   }
 }
@@ -243,46 +262,100 @@ template <AccumulateKind kKind, bool kAligned>
 __global__ void __launch_bounds__(kThreads, kSweepBlocks<kKind>)
     sweep_kernel(AccumulateJob job, std::size_t numel, Compaction* result) {
   FiniteCheck check;
-  sweep_tile<kKind, kAligned>(job, blockIdx.x * kSweepElements, numel,
-                              [&](unsigned, float value) { check.see(value); });
+  const std::size_t begin = (std::size_t{blockIdx.x} * kWarps + warp_id()) * kRound;
+  sweep_round<kKind, kAligned>(job, begin + lane_id() * kFour, numel, [&](unsigned, float value) { check.see(value); });
   check.report(result);
 }
 
-/// Accumulates a tile and returns its hits as bits, wherever the wanted range begins and ends.
+/// Accumulates a round that begins at `begin` and returns this thread's hits as bits, wherever the wanted range begins
+/// and ends.
 template <AccumulateKind kKind, bool kAligned>
-__device__ unsigned find_hits(const AccumulateJob& job, std::size_t begin, std::size_t size, const Wanted& wanted,
-                              float bound, Compaction* result) {
+__device__ unsigned find_hits(const AccumulateJob& job, std::size_t begin, std::size_t size, const Range& wanted,
+                              float bound, FiniteCheck& check) {
   unsigned hits = 0;
-  FiniteCheck check;
-  sweep_tile<kKind, kAligned>(job, begin, size, [&](unsigned bit, float value) {
+  const std::size_t first = begin + lane_id() * kFour, end = begin + kRound;
+  sweep_round<kKind, kAligned>(job, first, size, [&](unsigned bit, float value) {
     if (fabsf(value) >= bound) hits |= 1u << bit;
     check.see(value);
   });
-  check.report(result);
-  const std::size_t end = begin + kSweepElements;
-  if (begin >= wanted.range.begin && end <= wanted.range.end) return hits;
-  if (begin >= wanted.range.end || end <= wanted.range.begin) return 0;
-  return hits & bits_in(wanted.range, begin + place_in_tile(kSweepVectors));
+  if (begin >= wanted.begin && end <= wanted.end) return hits;
+  return hits & bits_in(wanted, first);
+}
+
+/// Writes the hits of a chunk from `place` on, and returns their number.
+template <AccumulateKind kKind, bool kAligned>
+__device__ std::uint32_t select_chunk(const AccumulateJob& job, const Range& chunk, std::size_t size,
+                                      const SweepSelection& selection, FiniteCheck& check, std::uint32_t place,
+                                      const Places& to) {
+  const float bound = bound_of(selection.threshold);
+  const std::uint32_t begin = place;
+  for (std::size_t i = chunk.begin; i < chunk.end; i += kRound) {
+    const unsigned hits = find_hits<kKind, kAligned>(job, i, size, selection.range, bound, check);
+    const unsigned found = __reduce_add_sync(kAllLanes, static_cast<unsigned>(__popc(hits)));
+    if (found == 0) continue;
+    const std::uint32_t first = static_cast<std::uint32_t>(i) + lane_id() * kFour;
+    if (selection.slots.words != nullptr) claim_slots(hits, first, selection.slots);
+    write_hits(kStores<kKind> ? job.acc : job.gradient, hits, first, place, to);
+    place += found;
+  }
+  return place - begin;
+}
+
+/// Returns the part of the range that a warp sweeps.
+__device__ Range chunk_of(const Range& range, const Segments& segments, std::size_t warp) {
+  const std::size_t begin = min(range.begin + warp * segments.chunk, range.end);
+  return {begin, min(begin + segments.chunk, range.end)};
 }
 
 template <AccumulateKind kKind, bool kAligned>
 __global__ void __launch_bounds__(kThreads, kSweepBlocks<kKind>)
-    select_kernel(AccumulateJob job, Range range, Wanted wanted, CompactionMemory compaction) {
-  LookBack look_back(compaction);
-  const std::size_t tile = look_back.take_tile();
-  const std::size_t begin = range.begin + tile * kSweepElements;
-  const unsigned hits =
-      find_hits<kKind, kAligned>(job, begin, range.end, wanted, bound_of(wanted.threshold), compaction.result);
-  const std::uint32_t first = static_cast<std::uint32_t>(begin) + place_in_tile(kSweepVectors);
-  if (wanted.slots.words != nullptr) claim_slots(hits, first, wanted.slots);
-  const unsigned mine = __reduce_add_sync(kAllLanes, static_cast<unsigned>(__popc(hits)));
-  std::uint64_t end = 0;
-  const auto place = static_cast<std::uint32_t>(place_of_warp(look_back, tile, mine, &end));
-  if (mine > 0) write_hits(kStores<kKind> ? job.acc : job.gradient, hits, first, place, wanted);
-  if (tile + 1 == gridDim.x && threadIdx.x == 0) {
-    const Threshold& threshold = wanted.threshold;
-    compaction.result->count = static_cast<std::uint32_t>(end);
-    compaction.result->threshold = threshold.place == nullptr ? threshold.value : *threshold.place;
+    select_kernel(AccumulateJob job, Range range, SweepSelection selection, Segments segments, Compaction* result) {
+  __shared__ std::uint32_t counts[kWarps];
+  const std::size_t warp = std::size_t{blockIdx.x} * kWarps + warp_id();
+  FiniteCheck check;
+  const std::uint32_t count = select_chunk<kKind, kAligned>(job, chunk_of(range, segments, warp), range.end, selection,
+                                                            check, 0, segments.of(warp));
+  check.report(result);
+  if (lane_id() == 0) segments.of_warp[warp] = counts[warp_id()] = count;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  std::uint32_t sum = 0;
+  for (const std::uint32_t of_warp : counts) sum += of_warp;
+  segments.of_block[blockIdx.x] = sum;
+}
+
+/// Moves a block's segments to the list. A segment without room for all hits of its chunk is not read: the hits are
+/// found again in `acc`, where the first kernel has stored what it compared.
+__global__ void __launch_bounds__(kThreads) pack_kernel(const float* acc, Range range, SweepSelection selection,
+                                                        Segments segments, Places list, Compaction* result) {
+  __shared__ std::uint32_t sums[kWarps];
+  std::uint32_t mine = 0;
+#pragma unroll 4
+  for (unsigned block = threadIdx.x; block < blockIdx.x; block += kThreads) mine += segments.of_block[block];
+  mine = __reduce_add_sync(kAllLanes, mine);
+  if (lane_id() == 0) sums[warp_id()] = mine;
+  __syncthreads();
+  std::uint32_t place = 0;
+  for (const std::uint32_t sum : sums) place += sum;
+  if (blockIdx.x + 1 == gridDim.x && threadIdx.x == 0) {
+    const Threshold& threshold = selection.threshold;
+    result->count = place + segments.of_block[blockIdx.x];
+    result->threshold = threshold.place == nullptr ? threshold.value : *threshold.place;
+  }
+  const std::size_t first = std::size_t{blockIdx.x} * kWarps, warp = first + warp_id();
+  for (std::size_t other = first; other < warp; ++other) place += segments.of_warp[other];
+  const std::uint32_t count = segments.of_warp[warp];
+  const Places segment = segments.of(warp);
+  if (count > segment.capacity) {
+    FiniteCheck seen_before;
+    selection.slots = {};  // which all hits have claimed
+    select_chunk<AccumulateKind::kExamine, false>({.gradient = acc}, chunk_of(range, segments, warp), range.end,
+                                                  selection, seen_before, place, list);
+    return;
+  }
+  for (std::uint32_t entry = lane_id(); entry < count && place + entry < list.capacity; entry += kWarp) {
+    list.indices[place + entry] = segment.indices[entry];
+    list.values[place + entry] = segment.values[entry];
   }
 }
 
@@ -296,18 +369,51 @@ struct HoldsSlot {
 
 /// Starts the compaction of the hits that hold their slots, of the sweep's `hits`, whose number is on the GPU. No more
 /// can stay than there are slots.
-void start_holders(const Context& here, const Wanted& hits, const Compaction* found,
+void start_holders(const Context& here, const SweepSelection& selection, const Places& hits, const Compaction* found,
                    const CompactionMemory& compaction) {
-  SparseVector& holders = *hits.holders;
-  holders.resize_discard(std::min<std::size_t>(hits.capacity, hits.slots.rule.slot.slots));
+  SparseVector& holders = *selection.holders;
+  holders.resize_discard(std::min<std::size_t>(hits.capacity, selection.slots.rule.slot.slots));
   if (hits.capacity == 0) return;
   const EntryLists lists{hits.indices,           hits.values,          hits.capacity, &found->count,
                          holders.indices.data(), holders.values.data()};
-  start_compaction(here, lists, HoldsSlot{hits.slots}, compaction);
+  start_compaction(here, lists, HoldsSlot{selection.slots}, compaction);
 }
 
-std::size_t tiles_of(std::size_t numel) {
-  return (numel + kSweepElements - 1) / kSweepElements;
+/// Returns the segments for a selection from `size` elements, without memory. Their blocks come in several turns, so
+/// that the last one is short; and they are few, because the second kernel adds up their counts. A segment has room for
+/// one element in 32.
+Segments segments_for(std::size_t size) {
+  constexpr std::size_t kMaxBlocks = 4096, kBlockRound = kWarps * kRound, kShare = 32;
+  const std::size_t rounds = (size + kBlockRound - 1) / kBlockRound;
+  const std::size_t of_warp = (rounds + kMaxBlocks - 1) / kMaxBlocks;
+  return {
+      .chunk = of_warp * kRound,
+      .blocks = static_cast<unsigned>((rounds + of_warp - 1) / of_warp),
+      .of_block = nullptr,
+      .of_warp = nullptr,
+      .places = {
+          .indices = nullptr, .values = nullptr, .capacity = static_cast<std::uint32_t>(of_warp * kRound / kShare)}};
+}
+
+/// The results of a sweep's two compactions, for start_reading(), and the memory of its segments.
+struct SelectMemory {
+  std::array<CompactionMemory, 2> compactions;
+  Segments segments;
+};
+
+/// Makes the memory of a selection in the scratch. @param hit_tiles of the compaction of the hits.
+SelectMemory new_selection(Context& here, std::size_t size, std::size_t hit_tiles) {
+  SelectMemory memory{{}, segments_for(size)};
+  Segments& segments = memory.segments;
+  const std::size_t warps = std::size_t{segments.blocks} * kWarps, entries = warps * segments.places.capacity;
+  std::uint32_t* words = nullptr;
+  memory.compactions =
+      new_compactions<2>(here, {0, hit_tiles}, (segments.blocks + warps + 2 * entries) * sizeof(*words), &words);
+  segments.of_block = words;
+  segments.of_warp = segments.of_block + segments.blocks;
+  segments.places.indices = segments.of_warp + warps;
+  segments.places.values = reinterpret_cast<float*>(segments.places.indices + entries);
+  return memory;
 }
 
 template <AccumulateKind kKind, bool kAligned>
@@ -331,8 +437,8 @@ void start_sweep(Context& here, const AccumulateJob& job, std::size_t numel, Swe
   if (numel == 0) return;
   const CompactionMemory compaction = new_compaction(here, 0);
   with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
-    launch(here, "accumulate", static_cast<unsigned>(tiles_of(numel)), kThreads, sweep_kernel<kKind, kAligned>, job,
-           numel, compaction.result);
+    launch(here, "accumulate", static_cast<unsigned>((numel + kWarps * kRound - 1) / (kWarps * kRound)), kThreads,
+           sweep_kernel<kKind, kAligned>, job, numel, compaction.result);
   });
   start_reading(here, compaction, 1, &report.hits);
 }
@@ -365,17 +471,19 @@ void start_select(Context& here, const AccumulateJob& job, const Range& range, c
   }
   selected.resize_discard(std::min(selected.indices.capacity(), selected.values.capacity()));
   constexpr std::size_t kMaxPlaces = std::numeric_limits<std::uint32_t>::max();
-  const Wanted hits{selection, selected.indices.data(), selected.values.data(),
+  const Places list{selected.indices.data(), selected.values.data(),
                     static_cast<std::uint32_t>(std::min(selected.size(), kMaxPlaces))};
   const Range swept{range.begin / kFour * kFour, range.end};  // 16-byte accesses begin at multiples of 4
-  const std::size_t tiles = tiles_of(swept.end - swept.begin);
-  const std::size_t hit_tiles = selection.holders == nullptr ? 0 : tiles_of_entries(hits.capacity);
-  const auto compactions = new_compactions<2>(here, {tiles, hit_tiles});
+  const std::size_t hit_tiles = selection.holders == nullptr ? 0 : tiles_of_entries(list.capacity);
+  const SelectMemory memory = new_selection(here, swept.end - swept.begin, hit_tiles);
+  const auto& [compactions, segments] = memory;
   with_kind(job, [&]<AccumulateKind kKind, bool kAligned>() {
-    launch(here, "accumulate and select", static_cast<unsigned>(tiles), kThreads, select_kernel<kKind, kAligned>, job,
-           swept, hits, compactions[0]);
+    launch(here, "accumulate and select", segments.blocks, kThreads, select_kernel<kKind, kAligned>, job, swept,
+           selection, segments, compactions[0].result);
   });
-  if (selection.holders != nullptr) start_holders(here, hits, compactions[0].result, compactions[1]);
+  launch(here, "pack the selected entries", segments.blocks, kThreads, pack_kernel, stored_acc(job), swept, selection,
+         segments, list, compactions[0].result);
+  if (selection.holders != nullptr) start_holders(here, selection, list, compactions[0].result, compactions[1]);
   start_reading(here, compactions[0], compactions.size(), &report.hits);
 }
 

@@ -44,11 +44,14 @@ struct CompactionMemory {
 };
 
 /// Makes compactions of so many tiles each, in the scratch. Their results lie one after the other, for read().
+/// @param more bytes of other memory behind them, which is not zeros and begins at `*begin`.
 template <std::size_t kCount>
-std::array<CompactionMemory, kCount> new_compactions(Context& here, const std::array<std::size_t, kCount>& tiles) {
+std::array<CompactionMemory, kCount> new_compactions(Context& here, const std::array<std::size_t, kCount>& tiles,
+                                                     std::size_t more = 0, std::uint32_t** begin = nullptr) {
   std::size_t bytes = kCount * sizeof(Compaction);
   for (const std::size_t words : tiles) bytes += words * sizeof(std::uint64_t);
-  std::byte* const memory = here.scratch(bytes);
+  std::byte* const memory = here.scratch(bytes + more);
+  if (begin != nullptr) *begin = reinterpret_cast<std::uint32_t*>(memory + bytes);
   check(cudaMemsetAsync(memory, 0, bytes, here.stream()), "cudaMemsetAsync");
   auto* const results = reinterpret_cast<Compaction*>(memory);
   auto* words = reinterpret_cast<std::uint64_t*>(results + kCount);

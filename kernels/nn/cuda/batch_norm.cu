@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+
 #include "kernels/cuda/elements.h"
 #include "kernels/nn/cuda/columns.h"
 #include "kernels/nn/normalization.h"
@@ -6,32 +10,24 @@
 namespace dragonn::kernels::cuda {
 namespace {
 
-/// The mean of `count` values, and the sum of squared differences from it.
-struct Gathered {
-  double count, mean, deviation;
-};
-
-/// Returns the moments of both together (Chan, Golub and LeVeque).
-__device__ Gathered merge(const Gathered& a, const Gathered& b) {
-  const double count = a.count + b.count;
-  if (count == 0) return a;
-  const double difference = b.mean - a.mean, part = b.count / count;
-  return {count, a.mean + difference * part, a.deviation + b.deviation + difference * difference * a.count * part};
-}
-
-/// Reads or writes the neighbouring columns of one row that a lane has.
+/// Reads the neighbouring columns of one row that a lane has.
 template <class Element, std::size_t kWidth>
-__device__ void load(const Element* data, std::size_t at, float (&values)[kWidth]) {
-  const auto pack = *reinterpret_cast<const Pack<Element, kWidth>*>(data + at);
-#pragma unroll
-  for (std::size_t k = 0; k < kWidth; ++k) values[k] = widen(pack.values[k]);
+__device__ void load(const Element* data, std::size_t at, Pack<Element, kWidth>& pack) {
+  pack = *reinterpret_cast<const Pack<Element, kWidth>*>(data + at);
 }
+/// Writes them.
 template <class Element, std::size_t kWidth>
 __device__ void store(const float (&values)[kWidth], Element* data, std::size_t at) {
   Pack<Element, kWidth> pack;
 #pragma unroll
   for (std::size_t k = 0; k < kWidth; ++k) pack.values[k] = narrow<Element>(values[k]);
   *reinterpret_cast<Pack<Element, kWidth>*>(data + at) = pack;
+}
+
+/// The rows of which a thread has all loads under way before it computes: elements stay packed until then, so that they
+/// take few registers.
+constexpr std::size_t at_once(std::size_t width) {
+  return width == 1 ? 4 : 2;
 }
 
 /// Reads the values of a lane's columns from an array with one value per channel.
@@ -47,60 +43,41 @@ struct LaneValues {
   float values[kWidth];
 };
 
-/// Merges the strands' moments of one column and writes those of the piece. All threads of the block call it.
-__device__ inline void write_moments(const ColumnPlace& place, const Gathered& own, bool inside, std::size_t to,
-                                     float* means, float* deviations) {
-  __shared__ Gathered strands[kThreads];
-  __syncthreads();  // a call before this one may still read
-  strands[threadIdx.x] = own;
-  __syncthreads();
-  for (unsigned half = place.strands / 2; half > 0; half /= 2) {
-    if (place.strand < half)
-      strands[threadIdx.x] = merge(strands[threadIdx.x], strands[threadIdx.x + half * place.lanes]);
-    __syncthreads();
-  }
-  if (place.strand != 0 || !inside) return;
-  means[to] = static_cast<float>(strands[threadIdx.x].mean);
-  deviations[to] = static_cast<float>(strands[threadIdx.x].deviation);
-}
-
-/// Computes the moments of every piece of rows. A thread has some rows of its columns in registers at a time, and so
-/// reads memory once.
+/// Computes the mean of every piece of rows, and the sum of squared differences from it, by sums of the differences
+/// from the piece's first row ("shifted data": Chan, Golub and LeVeque, 1983). That row is one of the data, so the sums
+/// are of the size of their deviation, and float has room for them.
 template <class Element, std::size_t kWidth>
 __global__ void moments_kernel(ColumnCut cut, const Element* input, float* means, float* deviations) {
   constexpr std::size_t kRows = ColumnCut::rows_at_once(kWidth);
   const ColumnPlace place(cut);
   const bool inside = place.column < cut.columns;
-  // One division serves all columns: their counts are one.
-  double seen = 0, mean[kWidth] = {}, deviation[kWidth] = {};
+  Pack<Element, kWidth> first_row;
+  if (inside) load(input, place.begin * cut.columns + place.column, first_row);
+  float sum[kWidth] = {}, squares[kWidth] = {};
   for (std::size_t first = place.row; inside && first < place.end; first += kRows * place.strands) {
-    float values[kRows][kWidth];
-    const std::size_t count = min(kRows, (place.end - first + place.strands - 1) / place.strands);
+    Pack<Element, kWidth> values[kRows];
 #pragma unroll
-    for (std::size_t i = 0; i < kRows; ++i)
-      if (i < count) load(input, (first + i * place.strands) * cut.columns + place.column, values[i]);
-    const float share = 1 / static_cast<float>(count);
-    const double part = static_cast<double>(count) / (seen + static_cast<double>(count)), weight = seen * part;
-    seen += static_cast<double>(count);
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const std::size_t row = first + i * place.strands;
+      if (row < place.end) load(input, row * cut.columns + place.column, values[i]);
+    }
 #pragma unroll
-    for (std::size_t k = 0; k < kWidth; ++k) {
-      float sum = 0, own_deviation = 0;
+    for (std::size_t i = 0; i < kRows; ++i) {
+      if (first + i * place.strands >= place.end) continue;
 #pragma unroll
-      for (std::size_t i = 0; i < kRows; ++i)
-        if (i < count) sum += values[i][k];
-      const float own_mean = sum * share;
-#pragma unroll
-      for (std::size_t i = 0; i < kRows; ++i)
-        if (i < count) own_deviation += (values[i][k] - own_mean) * (values[i][k] - own_mean);
-      const double difference = own_mean - mean[k];  // as merge()
-      mean[k] += difference * part;
-      deviation[k] += own_deviation + difference * difference * weight;
+      for (std::size_t k = 0; k < kWidth; ++k) {
+        const float difference = widen(values[i].values[k]) - widen(first_row.values[k]);
+        sum[k] += difference;
+        squares[k] += difference * difference;
+      }
     }
   }
-#pragma unroll
-  for (std::size_t k = 0; k < kWidth; ++k)
-    write_moments(place, {seen, mean[k], deviation[k]}, inside, blockIdx.x * cut.columns + place.column + k, means,
-                  deviations);
+  const float total = sum_strands_of_columns(place, sum), total_squares = sum_strands_of_columns(place, squares);
+  const std::size_t column = place.tile + threadIdx.x, to = blockIdx.x * cut.columns + column;
+  if (threadIdx.x >= place.lanes * kWidth || column >= cut.columns) return;
+  const float share = total / static_cast<float>(place.end - place.begin), deviation = total_squares - total * share;
+  means[to] = widen(input[place.begin * cut.columns + column]) + share;
+  deviations[to] = deviation < 0 ? 0.0f : deviation;  // keeps a NaN
 }
 
 struct CombineMoments {
@@ -115,20 +92,17 @@ struct CombineMoments {
 __global__ void combine_moments_kernel(CombineMoments to) {
   const ColumnPlace place(to.cut);
   const std::size_t c = place.column;
-  const auto sum = [&](const auto& term) {
-    double total = 0;
-    if (c < to.cut.columns)
-      for (std::size_t piece = place.strand; piece < to.cut.pieces; piece += place.strands) {
-        const std::size_t begin = piece * to.cut.piece_rows;
-        const auto rows = static_cast<double>(min(to.cut.rows - begin, to.cut.piece_rows));
-        total += term(rows, to.means[piece * to.cut.columns + c], to.deviations[piece * to.cut.columns + c]);
-      }
-    return sum_strands(place, total);
-  };
   const auto count = static_cast<double>(to.cut.rows);
-  const double mean = sum([](double rows, float own_mean, float) { return rows * own_mean; }) / count;
-  const double deviation = sum([mean](double rows, float own_mean, float own_deviation) {
-    return own_deviation + rows * (own_mean - mean) * (own_mean - mean);
+  const auto rows_of = [&](std::size_t piece) {
+    return static_cast<double>(min(to.cut.rows - piece * to.cut.piece_rows, to.cut.piece_rows));
+  };
+  const double mean =
+      sum_pieces(place, to.cut,
+                 [&](std::size_t piece) { return rows_of(piece) * to.means[piece * to.cut.columns + c]; }) /
+      count;
+  const double deviation = sum_pieces(place, to.cut, [&](std::size_t piece) {
+    const double difference = to.means[piece * to.cut.columns + c] - mean;
+    return to.deviations[piece * to.cut.columns + c] + rows_of(piece) * difference * difference;
   });
   if (place.strand != 0 || c >= to.cut.columns) return;
   const double variance = deviation / count, unbiased = to.cut.rows > 1 ? count / (count - 1) : 1.0;
@@ -154,34 +128,34 @@ struct Normalize {
   Element* output;
 };
 
-/// Computes y = max(0, (x - mean) * factor + shift + residual), of several rows at a time: all loads of a thread are in
-/// flight before its first store.
+/// Computes y = max(0, (x - mean) * factor + shift + residual).
 template <class Element, std::size_t kWidth>
 __global__ void normalize_kernel(ColumnCut cut, Normalize<Element> to) {
-  constexpr std::size_t kAtOnce = kWidth == 1 ? 4 : 2;
+  constexpr std::size_t kRows = 2 * at_once(kWidth);
   const ColumnPlace place(cut);
   if (place.column >= cut.columns) return;
   const LaneValues<kWidth> mean(to.mean, place.column), factor(to.factor, place.column), shift(to.shift, place.column);
-  for (std::size_t first = place.row; first < place.end; first += kAtOnce * place.strands) {
-    float values[kAtOnce][kWidth], residuals[kAtOnce][kWidth];
+  for (std::size_t first = place.row; first < place.end; first += kRows * place.strands) {
+    Pack<Element, kWidth> inputs[kRows], residuals[kRows];
 #pragma unroll
-    for (std::size_t i = 0; i < kAtOnce; ++i) {
+    for (std::size_t i = 0; i < kRows; ++i) {
       const std::size_t row = first + i * place.strands, at = row * cut.columns + place.column;
       if (row >= place.end) continue;
-      load(to.input, at, values[i]);
+      load(to.input, at, inputs[i]);
       if (to.residual != nullptr) load(to.residual, at, residuals[i]);
     }
 #pragma unroll
-    for (std::size_t i = 0; i < kAtOnce; ++i) {
+    for (std::size_t i = 0; i < kRows; ++i) {
       const std::size_t row = first + i * place.strands;
       if (row >= place.end) continue;
+      float values[kWidth];
 #pragma unroll
       for (std::size_t k = 0; k < kWidth; ++k) {
-        float value = (values[i][k] - mean[k]) * factor[k] + shift[k];
-        if (to.residual != nullptr) value += residuals[i][k];
-        values[i][k] = to.relu && value <= 0 ? 0.0f : value;  // keeps a NaN
+        float value = (widen(inputs[i].values[k]) - mean[k]) * factor[k] + shift[k];
+        if (to.residual != nullptr) value += widen(residuals[i].values[k]);
+        values[k] = to.relu && value <= 0 ? 0.0f : value;  // keeps a NaN
       }
-      store(values[i], to.output, row * cut.columns + place.column);
+      store(values, to.output, row * cut.columns + place.column);
     }
   }
 }
@@ -196,58 +170,66 @@ struct Gradients {
   Element* masked;  // where the gradient behind the ReLU goes; may be null
 };
 
-/// The gradient behind the ReLU, and the centered input, of a lane's columns of one row.
-template <class Element, std::size_t kWidth>
-struct RowGradient {
-  /// Starts the loads.
-  __device__ void load_row(const Gradients<Element>& from, std::size_t at) {
-    load(from.input, at, centered);
-    load(from.first, at, gradient);
-    if (from.second != nullptr) load(from.second, at, second);
-    if (from.mask == Mask::kOutput) load(from.output, at, output);
-  }
-  template <class Values>
-  __device__ void mask(const Gradients<Element>& from, const Values& mean, const Values& factor, const Values& shift) {
+/// Calls see(at, centered, gradient) for all rows of a thread: `at` is the place of its columns, `centered` the input
+/// without the mean, and `gradient` the one behind the ReLU.
+template <class Element, std::size_t kWidth, class See>
+__device__ void for_each_row(const ColumnCut& cut, const ColumnPlace& place, const Gradients<Element>& from,
+                             const LaneValues<kWidth>& mean, const LaneValues<kWidth>& factor, const See& see) {
+  constexpr std::size_t kRows = at_once(kWidth);
+  const LaneValues<kWidth> shift(from.shift, place.column);
+  for (std::size_t first = place.row; first < place.end; first += kRows * place.strands) {
+    Pack<Element, kWidth> inputs[kRows], firsts[kRows], seconds[kRows], outputs[kRows];
 #pragma unroll
-    for (std::size_t k = 0; k < kWidth; ++k) {
-      centered[k] -= mean[k];
-      if (from.second != nullptr) gradient[k] += second[k];
-      if (from.mask == Mask::kNone) continue;
-      const float value = from.mask == Mask::kOutput ? output[k] : centered[k] * factor[k] + shift[k];
-      if (!(value > 0)) gradient[k] = 0;
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const std::size_t row = first + i * place.strands, at = row * cut.columns + place.column;
+      if (row >= place.end) continue;
+      load(from.input, at, inputs[i]);
+      load(from.first, at, firsts[i]);
+      if (from.second != nullptr) load(from.second, at, seconds[i]);
+      if (from.mask == Mask::kOutput) load(from.output, at, outputs[i]);
+    }
+#pragma unroll
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const std::size_t row = first + i * place.strands;
+      if (row >= place.end) continue;
+      float centered[kWidth], gradient[kWidth];
+#pragma unroll
+      for (std::size_t k = 0; k < kWidth; ++k) {
+        centered[k] = widen(inputs[i].values[k]) - mean[k];
+        gradient[k] = widen(firsts[i].values[k]);
+        if (from.second != nullptr) gradient[k] += widen(seconds[i].values[k]);
+        if (from.mask == Mask::kNone) continue;
+        const float value =
+            from.mask == Mask::kOutput ? widen(outputs[i].values[k]) : centered[k] * factor[k] + shift[k];
+        if (!(value > 0)) gradient[k] = 0;
+      }
+      see(row * cut.columns + place.column, centered, gradient);
     }
   }
-  float centered[kWidth], gradient[kWidth], second[kWidth], output[kWidth];
-};
+}
 
 /// Computes partial sums of g and g * (x - mean), and stores g if asked.
 template <class Element, std::size_t kWidth>
 __global__ void reduce_kernel(ColumnCut cut, Gradients<Element> from, float* sums, float* moments) {
   const ColumnPlace place(cut);
-  const bool inside = place.column < cut.columns;
-  const std::size_t channel = inside ? place.column : 0;
-  const LaneValues<kWidth> mean(from.mean, channel), factor(from.factor, channel), shift(from.shift, channel);
   float sum[kWidth] = {}, moment[kWidth] = {};
-#pragma unroll 2
-  for (std::size_t row = place.row; inside && row < place.end; row += place.strands) {
-    const std::size_t at = row * cut.columns + place.column;
-    RowGradient<Element, kWidth> own;
-    own.load_row(from, at);
-    own.mask(from, mean, factor, shift);
-    if (from.masked != nullptr) store(own.gradient, from.masked, at);
+  if (place.column < cut.columns) {
+    const LaneValues<kWidth> mean(from.mean, place.column), factor(from.factor, place.column);
+    for_each_row(cut, place, from, mean, factor,
+                 [&](std::size_t at, const float(&centered)[kWidth], const float(&gradient)[kWidth]) {
+                   if (from.masked != nullptr) store(gradient, from.masked, at);
 #pragma unroll
-    for (std::size_t k = 0; k < kWidth; ++k) {
-      sum[k] += own.gradient[k];
-      moment[k] += own.gradient[k] * own.centered[k];
-    }
+                   for (std::size_t k = 0; k < kWidth; ++k) {
+                     sum[k] += gradient[k];
+                     moment[k] += gradient[k] * centered[k];
+                   }
+                 });
   }
-#pragma unroll
-  for (std::size_t k = 0; k < kWidth; ++k) {
-    const float total = sum_strands(place, sum[k]), moment_total = sum_strands(place, moment[k]);
-    if (place.strand != 0 || !inside) continue;
-    sums[blockIdx.x * cut.columns + place.column + k] = total;
-    moments[blockIdx.x * cut.columns + place.column + k] = moment_total;
-  }
+  const float total = sum_strands_of_columns(place, sum), moment_total = sum_strands_of_columns(place, moment);
+  const std::size_t column = place.tile + threadIdx.x;
+  if (threadIdx.x >= place.lanes * kWidth || column >= cut.columns) return;
+  sums[blockIdx.x * cut.columns + column] = total;
+  moments[blockIdx.x * cut.columns + column] = moment_total;
 }
 
 struct CombineGradients {
@@ -271,11 +253,6 @@ __global__ void combine_gradients_kernel(CombineGradients to) {
   to.offset[c] = static_cast<float>(-factor * sum / count);
 }
 
-__global__ void factor_kernel(const float* scale, const float* inverse_deviation, float* factor, std::size_t channels) {
-  for (std::size_t c = first_element(); c < channels; c += element_stride())
-    factor[c] = scale[c] * inverse_deviation[c];
-}
-
 /// Computes dx = factor * g + (x - mean) * slope + offset.
 template <class Element, std::size_t kWidth>
 __global__ void input_gradient_kernel(ColumnCut cut, Gradients<Element> from, const float* slopes, const float* offsets,
@@ -283,25 +260,20 @@ __global__ void input_gradient_kernel(ColumnCut cut, Gradients<Element> from, co
   const ColumnPlace place(cut);
   if (place.column >= cut.columns) return;
   const LaneValues<kWidth> mean(from.mean, place.column), factor(from.factor, place.column),
-      shift(from.shift, place.column), slope(slopes, place.column), offset(offsets, place.column);
-#pragma unroll 2
-  for (std::size_t row = place.row; row < place.end; row += place.strands) {
-    const std::size_t at = row * cut.columns + place.column;
-    RowGradient<Element, kWidth> own;
-    own.load_row(from, at);
-    own.mask(from, mean, factor, shift);
+      slope(slopes, place.column), offset(offsets, place.column);
+  for_each_row(cut, place, from, mean, factor,
+               [&](std::size_t at, const float(&centered)[kWidth], const float(&gradient)[kWidth]) {
+                 float result[kWidth];
 #pragma unroll
-    for (std::size_t k = 0; k < kWidth; ++k)
-      own.gradient[k] = factor[k] * own.gradient[k] + (own.centered[k] * slope[k] + offset[k]);
-    store(own.gradient, input_gradient, at);
-  }
+                 for (std::size_t k = 0; k < kWidth; ++k)
+                   result[k] = factor[k] * gradient[k] + (centered[k] * slope[k] + offset[k]);
+                 store(result, input_gradient, at);
+               });
 }
 
-/// Returns the columns of a lane: 16 bytes of them if the channels are a multiple of these, else one.
-constexpr std::size_t lane_width(const BatchNormSpec& spec) {
-  const std::size_t pack = spec.type == ElementType::kBf16 ? kPackSize<Bf16> : kPackSize<float>;
-  return spec.channels % pack == 0 ? pack : 1;
-}
+/// The columns of a lane, if the channels are a multiple of them, else it has one. Eight of bf16, 16 bytes, would be
+/// one access instead of two, but their factors take so many registers that too few threads run at once.
+constexpr std::size_t kLaneColumns = 4;
 
 /// Runs batch norm of elements of one type. Data begins at multiples of 16 bytes.
 template <class Element, std::size_t kWidth>
@@ -316,18 +288,16 @@ class CudaBatchNorm final : public Plan {
         partials_(aligned_floats(cut_.partials())) {}
 
   PlanMemory memory() const override {
-    return {2 * channels_, 2 * partials_ + channels_, 2 * partials_ + 3 * channels_};
+    return {3 * channels_, std::max(2 * partials_, channels_), 2 * partials_ + 2 * channels_};
   }
 
   void forward(const ForwardPass& pass) override { spec_.training ? forward_train(pass) : forward_evaluate(pass); }
 
   void backward(const BackwardPass& pass) override {
     const Context& here = context(device_);
-    const float *mean = pass.saved.data(), *inverse_deviation = mean + channels_;
+    const float *mean = pass.saved.data(), *inverse_deviation = mean + channels_, *factor = mean + 2 * channels_;
     float *sums = pass.scratch.data(), *moments = sums + partials_;
-    float *factor = moments + partials_, *slope = factor + channels_, *offset = slope + channels_;
-    launch_over(here, "batch_norm_factor", spec_.channels, factor_kernel, pass.parameters[0].data(), inverse_deviation,
-                factor, spec_.channels);
+    float *slope = moments + partials_, *offset = slope + channels_;
     Gradients<Element> gradients = gradients_of(pass, mean, factor);
     launch(here, "batch_norm_reduce", blocks_of(cut_), kThreads, reduce_kernel<Element, kWidth>, cut_, gradients, sums,
            moments);
@@ -347,8 +317,8 @@ class CudaBatchNorm final : public Plan {
  private:
   void forward_train(const ForwardPass& pass) {
     const Context& here = context(device_);
-    float *means = pass.scratch.data(), *deviations = means + partials_, *factor = deviations + partials_;
-    float* mean = pass.saved.data();
+    float *means = pass.scratch.data(), *deviations = means + partials_;
+    float *mean = pass.saved.data(), *factor = mean + 2 * channels_;
     launch(here, "batch_norm_moments", blocks_of(cut_), kThreads, moments_kernel<Element, kWidth>, cut_,
            elements(pass.inputs[0]), means, deviations);
     launch(here, "batch_norm_combine_moments", tiles_of(channel_cut_), kThreads, combine_moments_kernel,
@@ -399,8 +369,8 @@ class CudaBatchNorm final : public Plan {
 
 template <class Element>
 std::unique_ptr<Plan> make_of(const Device& device, const BatchNormSpec& spec) {
-  if (lane_width(spec) == 1) return std::make_unique<CudaBatchNorm<Element, 1>>(device, spec);
-  return std::make_unique<CudaBatchNorm<Element, kPackSize<Element>>>(device, spec);
+  if (spec.channels % kLaneColumns != 0) return std::make_unique<CudaBatchNorm<Element, 1>>(device, spec);
+  return std::make_unique<CudaBatchNorm<Element, kLaneColumns>>(device, spec);
 }
 
 std::unique_ptr<Plan> make(const Device& device, const BatchNormSpec& spec) {

@@ -9,9 +9,11 @@ template <class Element>
 __global__ void sum_pieces_kernel(ColumnCut cut, Reader<Element> values, float* partials) {
   const ColumnPlace place(cut);
   float sum = 0;
-  if (place.column < cut.columns)
+  if (place.column < cut.columns) {
+#pragma unroll 4
     for (std::size_t row = place.row; row < place.end; row += place.strands)
       sum += values[row * cut.columns + place.column];
+  }
   const float total = sum_strands(place, sum);
   if (place.strand == 0 && place.column < cut.columns) partials[blockIdx.x * cut.columns + place.column] = total;
 }
@@ -44,7 +46,8 @@ void sum_columns(Context& here, const ColumnCut& cut, TypedView<const float> val
 }
 
 void combine_columns(Context& here, const ColumnCut& cut, const float* partials, float* target) {
-  launch(here, "combine_columns", tiles_of(cut), kThreads, combine_kernel, cut, partials, target);
+  const ColumnCut by_column = cut.by_column();
+  launch(here, "combine_columns", tiles_of(by_column), kThreads, combine_kernel, by_column, partials, target);
 }
 
 void add_to_rows(Context& here, View<const float> bias, TypedView<float> values) {

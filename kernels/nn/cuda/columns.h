@@ -15,12 +15,13 @@ namespace dragonn::kernels::cuda {
 /// threads are lanes x strands: a lane has `width` neighbouring columns, and a strand takes every strands-th row. There
 /// are enough pieces to fill a GPU, and no more than one block can add up in little time.
 struct ColumnCut {
-  static constexpr std::size_t kMaxPieces = 512;
+  static constexpr std::size_t kMaxPieces = 1024;
+  static constexpr unsigned kMaxLanes = 32;
 
   /// @param lane_width divides the columns.
   ColumnCut(std::size_t all_rows, std::size_t all_columns, std::size_t lane_width = 1)
       : rows(all_rows), columns(all_columns), width(lane_width) {
-    lay_out_lanes();
+    lay_out_lanes(kMaxLanes);
     const std::size_t min = rows_at_once(width) * (kThreads / lanes);
     piece_rows = min * std::max<std::size_t>(1, (rows + min * kMaxPieces - 1) / (min * kMaxPieces));
     pieces = (rows + piece_rows - 1) / piece_rows;
@@ -29,11 +30,13 @@ struct ColumnCut {
   static constexpr std::size_t rows_at_once(std::size_t lane_width) { return lane_width == 1 ? 16 : 4; }
   /// Returns the number of partial sums, [pieces, columns].
   std::size_t partials() const { return pieces * columns; }
-  /// Returns the same pieces with a column per lane, for kernels that combine partial sums.
+  /// Returns the same pieces with a column per lane, for kernels that combine partial sums. A block has few lanes,
+  /// whose reads fill a sector of memory, and so many strands: what such a kernel waits for is one read after the
+  /// other.
   ColumnCut by_column() const {
     ColumnCut cut = *this;
     cut.width = 1;
-    cut.lay_out_lanes();
+    cut.lay_out_lanes(8);
     return cut;
   }
 
@@ -42,17 +45,18 @@ struct ColumnCut {
   unsigned lanes = 1, tiles = 1;
 
  private:
-  void lay_out_lanes() {
+  void lay_out_lanes(unsigned most) {
     const std::size_t needed = columns / width;
     lanes = 1;
-    while (lanes < 32 && lanes < needed) lanes *= 2;
+    while (lanes < most && lanes < needed) lanes *= 2;
     tiles = static_cast<unsigned>((needed + lanes - 1) / lanes);
   }
 };
 
 /// Computes target [columns] = sums of `values` [rows, columns] over the rows. @param scratch cut.partials() floats.
 void sum_columns(Context& here, const ColumnCut& cut, TypedView<const float> values, float* scratch, float* target);
-/// Computes the second level alone: target [columns] = sums of the partial sums of all pieces.
+/// Computes the second level alone: target [columns] = sums of the partial sums of all pieces, whatever the cut's
+/// lanes.
 void combine_columns(Context& here, const ColumnCut& cut, const float* partials, float* target);
 /// Adds a bias row by row: values [rows, columns] += bias [columns].
 void add_to_rows(Context& here, View<const float> bias, TypedView<float> values);
@@ -66,35 +70,75 @@ struct ColumnPlace {
         lane(threadIdx.x % lanes),
         strand(threadIdx.x / lanes),
         strands(kThreads / lanes),
-        column((static_cast<std::size_t>(blockIdx.y) * lanes + lane) * cut.width),
-        row(blockIdx.x * cut.piece_rows + strand),
-        end(min(cut.rows, (blockIdx.x + std::size_t{1}) * cut.piece_rows)) {}
+        tile(static_cast<std::size_t>(blockIdx.y) * lanes * cut.width),
+        column(tile + lane * cut.width),
+        begin(blockIdx.x * cut.piece_rows),
+        row(begin + strand),
+        end(min(cut.rows, begin + cut.piece_rows)) {}
   unsigned lanes, lane, strand, strands;
-  std::size_t column;    // the first of its lane
-  std::size_t row, end;  // of its piece
+  std::size_t tile, column;     // the first of its block and of its lane
+  std::size_t begin, row, end;  // of its piece, its own first row of it
 };
+
+namespace detail {
+
+inline constexpr unsigned kWarp = 32, kWarps = kThreads / kWarp;
+
+/// Adds up the strands of each warp. `sums` [warps][lanes * kWidth] gets the sums, which are there after it returns.
+template <std::size_t kWidth, class T>
+__device__ void sum_strands_of_warps(const ColumnPlace& place, const T (&mine)[kWidth],
+                                     T (&sums)[kWarps][kWarp * kWidth]) {
+  const unsigned warp = threadIdx.x / kWarp, in_warp = threadIdx.x % kWarp;
+  __syncthreads();  // a call before this one may still read
+#pragma unroll
+  for (std::size_t k = 0; k < kWidth; ++k) {
+    T sum = mine[k];
+    for (unsigned step = kWarp / 2; step >= place.lanes; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (in_warp < place.lanes) sums[warp][in_warp * kWidth + k] = sum;
+  }
+  __syncthreads();
+}
+
+}  // namespace detail
 
 /// Returns the sum over the strands to all threads of a lane.
 template <class T>
 __device__ T sum_strands(const ColumnPlace& place, T value) {
-  __shared__ T values[kThreads];
-  __syncthreads();  // a call before this one may still read
-  values[threadIdx.x] = value;
-  __syncthreads();
-  for (unsigned half = place.strands / 2; half > 0; half /= 2) {
-    if (place.strand < half) values[threadIdx.x] += values[threadIdx.x + half * place.lanes];
-    __syncthreads();
-  }
-  return values[place.lane];
+  __shared__ T sums[detail::kWarps][detail::kWarp];
+  const T mine[1] = {value};
+  detail::sum_strands_of_warps<1>(place, mine, sums);
+  T sum = 0;
+  for (unsigned warp = 0; warp < detail::kWarps; ++warp) sum += sums[warp][place.lane];
+  return sum;
 }
 
-/// Returns the sum of a column's partial sums, in double, to all threads of a lane. The launch has one block per tile.
-__device__ inline double sum_pieces(const ColumnPlace& place, const ColumnCut& cut, const float* partials) {
+/// Returns the sum over the strands of the tile's column threadIdx.x to that thread, zero beyond the tile's last one.
+/// `mine` are the values of the thread's columns.
+template <class T, std::size_t kWidth>
+__device__ T sum_strands_of_columns(const ColumnPlace& place, const T (&mine)[kWidth]) {
+  __shared__ T sums[detail::kWarps][detail::kWarp * kWidth];
+  detail::sum_strands_of_warps<kWidth>(place, mine, sums);
+  T sum = 0;
+  if (threadIdx.x < place.lanes * kWidth)
+    for (unsigned warp = 0; warp < detail::kWarps; ++warp) sum += sums[warp][threadIdx.x];
+  return sum;
+}
+
+/// Returns the sum of term(piece) over all pieces, in double, to all threads of a lane. The launch has one block per
+/// tile.
+template <class Term>
+__device__ double sum_pieces(const ColumnPlace& place, const ColumnCut& cut, const Term& term) {
   double sum = 0;
-  if (place.column < cut.columns)
-    for (std::size_t piece = place.strand; piece < cut.pieces; piece += place.strands)
-      sum += partials[piece * cut.columns + place.column];
+  if (place.column < cut.columns) {
+#pragma unroll 8
+    for (std::size_t piece = place.strand; piece < cut.pieces; piece += place.strands) sum += term(piece);
+  }
   return sum_strands(place, sum);
+}
+
+/// Returns the sum of a column's partial sums.
+__device__ inline double sum_pieces(const ColumnPlace& place, const ColumnCut& cut, const float* partials) {
+  return sum_pieces(place, cut, [&](std::size_t piece) { return partials[piece * cut.columns + place.column]; });
 }
 
 inline dim3 blocks_of(const ColumnCut& cut) {

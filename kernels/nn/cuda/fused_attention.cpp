@@ -75,10 +75,10 @@ class AttentionGraph {
                        .set_attn_scale(scale())
                        .set_causal_mask(spec_.causal);
     const auto [output, statistics] = graph_.sdpa(queries, keys, values, std::move(options));
-    as_result(output, kOutput, output_strides());
+    as_result(output, kOutput, extents(), output_strides());
     if (!spec_.training) return;
-    statistics->set_data_type(DataType_t::FLOAT).set_dim(statistics_extents());
-    as_result(statistics, kStatistics, statistics_strides());
+    statistics->set_data_type(DataType_t::FLOAT);
+    as_result(statistics, kStatistics, statistics_extents(), statistics_strides());
   }
 
   void describe_backward() {
@@ -94,9 +94,9 @@ class AttentionGraph {
                        .set_deterministic_algorithm(true);
     const auto [queries_gradient, keys_gradient, values_gradient] =
         graph_.sdpa_backward(queries, keys, values, output, gradient, statistics, std::move(options));
-    as_result(queries_gradient, kQueriesGradient, input_strides());
-    as_result(keys_gradient, kKeysGradient, input_strides());
-    as_result(values_gradient, kValuesGradient, input_strides());
+    as_result(queries_gradient, kQueriesGradient, extents(), input_strides());
+    as_result(keys_gradient, kKeysGradient, extents(), input_strides());
+    as_result(values_gradient, kValuesGradient, extents(), input_strides());
   }
 
   /// Lets cuDNN choose and compile its kernels. Returns why there are none.
@@ -137,8 +137,8 @@ class AttentionGraph {
     return {argument(kQueries, extents(), input_strides()), argument(kKeys, extents(), input_strides()),
             argument(kValues, extents(), input_strides())};
   }
-  static void as_result(const Tensor& tensor, Name name, const Extents& strides) {
-    tensor->set_output(true).set_uid(name).set_stride(strides);
+  static void as_result(const Tensor& tensor, Name name, const Extents& extents, const Extents& strides) {
+    tensor->set_output(true).set_uid(name).set_dim(extents).set_stride(strides);
   }
 
   AttentionSpec spec_;

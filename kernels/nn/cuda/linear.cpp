@@ -100,6 +100,7 @@ LtSpec weights_gradient_product(std::int64_t batch, std::int64_t inputs, std::in
 class LtProduct {
  public:
   static constexpr std::uint32_t kAlignmentBytes = 16;  ///< of all matrices and the vector; cuBLAS would expect 256
+  static constexpr std::uintptr_t kWorkspaceAlignmentBytes = 256;  ///< which cuBLASLt refuses to do without
 
   /// @throws DeviceError if cuBLAS fails.
   LtProduct(const Device& device, const LtSpec& spec) : device_(device) {
@@ -135,19 +136,27 @@ class LtProduct {
 
   /// Returns whether cuBLAS has an algorithm for the shape. Without one run() must not be called.
   bool exists() const { return algorithm_.has_value(); }
-  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Returns the bytes of run()'s workspace.
+  std::size_t workspace_bytes() const {
+    return workspace_bytes_ == 0 ? 0 : workspace_bytes_ + kWorkspaceAlignmentBytes;
+  }
   /// Multiplies on the stream of the calling thread. @param vector read or written, as the product says.
   void run(const void* left, const void* right, const void* vector, void* result, void* workspace) const {
     Context& here = context(device_);
     set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
     const float one = 1, zero = 0;
-    check(
-        cublasLtMatmul(handle(here), product_.get(), &one, left, left_.get(), right, right_.get(), &zero, result,
-                       result_.get(), result, result_.get(), &*algorithm_, workspace, workspace_bytes_, here.stream()),
-        "cublasLtMatmul");
+    check(cublasLtMatmul(handle(here), product_.get(), &one, left, left_.get(), right, right_.get(), &zero, result,
+                         result_.get(), result, result_.get(), &*algorithm_, aligned(workspace), workspace_bytes_,
+                         here.stream()),
+          "cublasLtMatmul");
   }
 
  private:
+  static void* aligned(void* workspace) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(workspace) + kWorkspaceAlignmentBytes - 1;
+    return reinterpret_cast<void*>(begin / kWorkspaceAlignmentBytes * kWorkspaceAlignmentBytes);
+  }
+
   using Layout = LtDescriptor<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 
   Device device_;
