@@ -40,10 +40,10 @@ class RawLists final : public ListCodec {
     const std::size_t slots = code.size() / entry_bytes(has_values);
     DRAGONN_CHECK(list.size() <= slots, "{} entries for a message of {}", list.size(), slots);
     auto* indices = reinterpret_cast<std::uint32_t*>(code.data());
-    std::fill(std::ranges::copy(list.indices.host(), indices).out, indices + slots, kEmptySlot);
+    std::fill(std::copy_n(list.indices.host().data(), list.size(), indices), indices + slots, kEmptySlot);
     if (!has_values) return code.size();
     auto* values = reinterpret_cast<float*>(indices + slots);
-    std::fill(std::ranges::copy(list.values.host(), values).out, values + slots, 0.0f);
+    std::fill(std::copy_n(list.values.host().data(), list.size(), values), values + slots, 0.0f);
     return code.size();
   }
 
