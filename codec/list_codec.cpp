@@ -14,10 +14,10 @@ constexpr std::size_t kIndexBytes = sizeof(std::uint32_t);
 
 /// Returns the number of entries: those before the empty slots at the end. @throws DataError if they do not ascend.
 std::size_t checked_entries(std::span<const std::uint32_t> indices) {
-  bool ascends = true;  // no branch in the loop: it is a pass over vectors
+  std::uint32_t falls = 0;  // as wide as an index, and no branch in the loop: it is a pass over vectors
   for (std::size_t i = 1; i < indices.size(); ++i)
-    ascends &= (indices[i - 1] < indices[i]) | (indices[i] == kEmptySlot);
-  if (!ascends) [[unlikely]] {
+    falls |= (indices[i - 1] >= indices[i] ? 1u : 0u) & (indices[i] != kEmptySlot ? 1u : 0u);
+  if (falls != 0) [[unlikely]] {
     const auto place = std::ranges::adjacent_find(
         indices, [](std::uint32_t left, std::uint32_t right) { return right <= left && right != kEmptySlot; });
     throw DataError(fmt::format("index {} follows index {}: indices ascend", *std::next(place), *place));
@@ -40,10 +40,10 @@ class RawLists final : public ListCodec {
     const std::size_t slots = code.size() / entry_bytes(has_values);
     DRAGONN_CHECK(list.size() <= slots, "{} entries for a message of {}", list.size(), slots);
     auto* indices = reinterpret_cast<std::uint32_t*>(code.data());
-    std::fill(std::ranges::copy(list.indices.host(), indices).out, indices + slots, kEmptySlot);
+    std::fill(std::copy_n(list.indices.host().data(), list.size(), indices), indices + slots, kEmptySlot);
     if (!has_values) return code.size();
     auto* values = reinterpret_cast<float*>(indices + slots);
-    std::fill(std::ranges::copy(list.values.host(), values).out, values + slots, 0.0f);
+    std::fill(std::copy_n(list.values.host().data(), list.size(), values), values + slots, 0.0f);
     return code.size();
   }
 

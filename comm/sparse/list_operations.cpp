@@ -272,8 +272,8 @@ void add_entries(const ListView& first, const ListView& second, SparseVector& su
     j += right <= left ? 1 : 0;
   }
   const auto append = [&](const HostList& rest, std::size_t from) {
-    std::ranges::copy(rest.indices.subspan(from), indices + count);
-    std::ranges::copy(rest.values.subspan(from), values + count);
+    std::copy_n(rest.indices.data() + from, rest.size() - from, indices + count);
+    std::copy_n(rest.values.data() + from, rest.size() - from, values + count);
     count += rest.size() - from;
   };
   append(a, i);
@@ -283,8 +283,17 @@ void add_entries(const ListView& first, const ListView& second, SparseVector& su
 
 void common_indices(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b, Buffer<std::uint32_t>& common) {
   resize_with_slack(common, std::min(a.size(), b.size()));
-  const auto end = std::ranges::set_intersection(a, b, common.data()).out;
-  common.truncate(static_cast<std::size_t>(end - common.data()));
+  std::size_t i = 0, j = 0, count = 0;
+  while (i < a.size() && j < b.size()) {
+    const std::uint32_t left = a[i], right = b[j];
+    // Numbers, not conditions: which list goes on is hard to predict.
+    const std::size_t passes_left = left <= right, passes_right = right <= left;
+    common.data()[count] = left;
+    i += passes_left;
+    j += passes_right;
+    count += passes_left & passes_right;
+  }
+  common.truncate(count);
 }
 
 void values_at(const SparseVector& entries, std::span<const std::uint32_t> indices, std::span<float> out) {

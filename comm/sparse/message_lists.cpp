@@ -354,8 +354,8 @@ class MessageLists final : public ListTransport {
   ListView keep(const ListView& list) {
     const std::size_t begin = kept_;
     kept_ += list.size();
-    std::ranges::copy(list.indices.host(), swapped_.indices.data() + begin);
-    std::ranges::copy(list.values.host(), swapped_.values.data() + begin);
+    std::copy_n(list.indices.host().data(), list.size(), swapped_.indices.data() + begin);
+    std::copy_n(list.values.host().data(), list.size(), swapped_.values.data() + begin);
     return ListView(swapped_).slice(begin, kept_);
   }
 
