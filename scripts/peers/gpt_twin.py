@@ -65,7 +65,7 @@ def rate_factor(schedule, step):
     return last + (1 - last) * (1 + math.cos(math.pi * progress)) / 2
 
 
-def train(config):
+def train(config, device):
     """The row of a run."""
     torch.manual_seed(config["seed"])
     data, settings = config["data"], config["train"]
@@ -75,13 +75,18 @@ def train(config):
     model = pytorch_models.build({"model": config["model"]["name"], "settings": config["model"], "sample": [data["window"]],
                                   "classes": vocabulary})
     initialize(model, config["model"]["layers"])
+    model.to(device)
+
+    def loss_of(windows, numbers):
+        return model.loss(*(part.to(device) for part in windows.batch(numbers)))[0]
+
     optimizer = optimizer_of(model, config["optimizer"])
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_factor(config["schedule"], step))
     batch, order, begin = settings["batch_size"] * config["comm"]["workers"], [], time.monotonic()
     for step in range(settings["max_steps"]):
         if len(order) < batch:
             order = torch.randperm(len(training.starts)).tolist()
-        loss = model.loss(*training.batch([order.pop() for _ in range(batch)]))[0]
+        loss = loss_of(training, [order.pop() for _ in range(batch)])
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings["clip_norm"])
@@ -95,7 +100,7 @@ def train(config):
     with torch.no_grad():
         for first in range(0, len(validation.starts), EVALUATION_BATCH):
             numbers = range(first, min(first + EVALUATION_BATCH, len(validation.starts)))
-            total += model.loss(*validation.batch(numbers))[0].item() * len(numbers)
+            total += loss_of(validation, numbers).item() * len(numbers)
     return {"loss": total / len(validation.starts), "seconds": seconds, "steps": settings["max_steps"],
             "parameters": sum(parameter.numel() for parameter in model.parameters()), "torch": torch.__version__,
             "threads": torch.get_num_threads()}
@@ -106,6 +111,7 @@ def main():
     parser.add_argument("config", type=pathlib.Path, metavar="CONFIG.toml", help="what to train")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the config (repeatable)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="of PyTorch (1)")
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="of PyTorch (cpu)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="rows that are kept")
     parser.add_argument("--bin", type=pathlib.Path, default=BIN, metavar="DIR", help="folder of dragonn-train")
     options = parser.parse_args()
@@ -116,10 +122,10 @@ def main():
         table, _, name = key.partition(".")
         if config[table][name] != value:
             raise RuntimeError(f"{options.config}: {key} = {config[table][name]}: expected {value}")
-    rows, case = Rows(options.json), {"config": options.config.stem, "seed": config["seed"], "set": options.set}
+    rows, case = Rows(options.json), {"config": options.config.stem, "seed": config["seed"], "set": options.set, "device": options.device}
     if not rows.has(case):
         torch.set_num_threads(options.threads)
-        rows.add([case | train(config)])
+        rows.add([case | train(config, options.device)])
         print(json.dumps(rows[-1]))
     return 0
 

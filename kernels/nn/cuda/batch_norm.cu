@@ -48,7 +48,7 @@ struct LaneValues {
 /// are of the size of their deviation, and float has room for them.
 template <class Element, std::size_t kWidth>
 __global__ void moments_kernel(ColumnCut cut, const Element* input, float* means, float* deviations) {
-  constexpr std::size_t kRows = ColumnCut::rows_at_once(kWidth);
+  constexpr std::size_t kRows = kWidth == 1 ? 16 : 8;
   const ColumnPlace place(cut);
   const bool inside = place.column < cut.columns;
   Pack<Element, kWidth> first_row;
@@ -97,13 +97,11 @@ __global__ void combine_moments_kernel(CombineMoments to) {
     return static_cast<double>(min(to.cut.rows - piece * to.cut.piece_rows, to.cut.piece_rows));
   };
   const double mean =
-      sum_pieces(place, to.cut,
-                 [&](std::size_t piece) { return rows_of(piece) * to.means[piece * to.cut.columns + c]; }) /
-      count;
-  const double deviation = sum_pieces(place, to.cut, [&](std::size_t piece) {
-    const double difference = to.means[piece * to.cut.columns + c] - mean;
-    return to.deviations[piece * to.cut.columns + c] + rows_of(piece) * difference * difference;
+      sum_pieces(place, to.cut, to.means, [&](std::size_t piece, float own) { return rows_of(piece) * own; }) / count;
+  const double between = sum_pieces(place, to.cut, to.means, [&](std::size_t piece, float own) {
+    return rows_of(piece) * (own - mean) * (own - mean);
   });
+  const double deviation = sum_pieces(place, to.cut, to.deviations) + between;
   if (place.strand != 0 || c >= to.cut.columns) return;
   const double variance = deviation / count, unbiased = to.cut.rows > 1 ? count / (count - 1) : 1.0;
   const double weight = to.spec.momentum;

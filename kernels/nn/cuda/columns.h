@@ -16,14 +16,18 @@ namespace dragonn::kernels::cuda {
 /// are enough pieces to fill a GPU, and no more than one block can add up in little time.
 struct ColumnCut {
   static constexpr std::size_t kMaxPieces = 1024;
+  /// The blocks of cuts with several columns per lane, whose kernels read at the rate of memory: as many as run at once
+  /// with three per multiprocessor of an H100 or H200, so that none begins when most have ended.
+  static constexpr std::size_t kMaxBlocks = 384;
   static constexpr unsigned kMaxLanes = 32;
 
   /// @param lane_width divides the columns.
   ColumnCut(std::size_t all_rows, std::size_t all_columns, std::size_t lane_width = 1)
       : rows(all_rows), columns(all_columns), width(lane_width) {
     lay_out_lanes(kMaxLanes);
-    const std::size_t min = rows_at_once(width) * (kThreads / lanes);
-    piece_rows = min * std::max<std::size_t>(1, (rows + min * kMaxPieces - 1) / (min * kMaxPieces));
+    const std::size_t least = rows_at_once(width) * (kThreads / lanes);
+    const std::size_t most = width == 1 ? kMaxPieces : std::max<std::size_t>(1, kMaxBlocks / tiles);
+    piece_rows = least * std::max<std::size_t>(1, (rows + least * most - 1) / (least * most));
     pieces = (rows + piece_rows - 1) / piece_rows;
   }
   /// Returns the least rows of a strand, which has a multiple of these: what it may have in registers at a time.
@@ -36,7 +40,7 @@ struct ColumnCut {
   ColumnCut by_column() const {
     ColumnCut cut = *this;
     cut.width = 1;
-    cut.lay_out_lanes(8);
+    cut.lay_out_lanes(4);
     return cut;
   }
 
@@ -124,21 +128,32 @@ __device__ T sum_strands_of_columns(const ColumnPlace& place, const T (&mine)[kW
   return sum;
 }
 
-/// Returns the sum of term(piece) over all pieces, in double, to all threads of a lane. The launch has one block per
-/// tile.
+/// Returns the sum over all pieces of term(piece, value), in double, to all threads of a lane; `value` is the column's
+/// in `partials`. Eight reads of a thread are under way at once. The launch has one block per tile.
 template <class Term>
-__device__ double sum_pieces(const ColumnPlace& place, const ColumnCut& cut, const Term& term) {
+__device__ double sum_pieces(const ColumnPlace& place, const ColumnCut& cut, const float* partials, const Term& term) {
+  constexpr unsigned kReads = 8;
   double sum = 0;
-  if (place.column < cut.columns) {
-#pragma unroll 8
-    for (std::size_t piece = place.strand; piece < cut.pieces; piece += place.strands) sum += term(piece);
+  for (std::size_t first = place.strand; place.column < cut.columns && first < cut.pieces;
+       first += kReads * place.strands) {
+    float values[kReads];
+#pragma unroll
+    for (unsigned i = 0; i < kReads; ++i) {
+      const std::size_t piece = first + i * place.strands;
+      values[i] = piece < cut.pieces ? partials[piece * cut.columns + place.column] : 0.0f;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < kReads; ++i) {
+      const std::size_t piece = first + i * place.strands;
+      if (piece < cut.pieces) sum += term(piece, values[i]);
+    }
   }
   return sum_strands(place, sum);
 }
 
 /// Returns the sum of a column's partial sums.
 __device__ inline double sum_pieces(const ColumnPlace& place, const ColumnCut& cut, const float* partials) {
-  return sum_pieces(place, cut, [&](std::size_t piece) { return partials[piece * cut.columns + place.column]; });
+  return sum_pieces(place, cut, partials, [](std::size_t, float value) { return value; });
 }
 
 inline dim3 blocks_of(const ColumnCut& cut) {

@@ -21,24 +21,37 @@ struct Geometry {
   std::size_t channels, inputs, outputs;
 };
 
-/// Takes the maximum of every window. `places` receives which pixel of its image the first of the largest inputs is; it
-/// may be null. A NaN is largest.
-template <class Element>
-__global__ void maximum_kernel(Geometry g, Reader<Element> input, Writer<Element> output, std::int32_t* places) {
-  for (std::size_t i = first_element(); i < g.outputs; i += element_stride()) {
-    const Position at(i, g.vertical.outputs, g.horizontal.outputs, g.channels);
-    float best = 0;
-    int place = -1;
+/// The channels of a thread, if all channels are a multiple of them; else it has one.
+constexpr std::size_t kThreadChannels = 4;
+
+/// Takes the maximum of every window, for kWidth neighbouring channels at a time. `places` receives which pixel of its
+/// image the first of the largest inputs is; it may be null. A NaN is largest.
+template <class Element, std::size_t kWidth>
+__global__ void maximum_kernel(Geometry g, const Element* input, Element* output, std::int32_t* places) {
+  using Values = Pack<Element, kWidth>;
+  for (std::size_t i = first_element(); i < g.outputs / kWidth; i += element_stride()) {
+    const Position at(i, g.vertical.outputs, g.horizontal.outputs, g.channels / kWidth);
+    float best[kWidth] = {};
+    Pack<std::int32_t, kWidth> place;
+#pragma unroll
+    for (std::size_t k = 0; k < kWidth; ++k) place.values[k] = -1;
     for (int row = g.vertical.begin(at.row); row < g.vertical.end(at.row); ++row)
       for (int column = g.horizontal.begin(at.column); column < g.horizontal.end(at.column); ++column) {
-        const float value =
-            input[pixel_of(at.image, row, column, g.vertical.inputs, g.horizontal.inputs) * g.channels + at.channel];
-        if (place >= 0 && !(value > best || value != value)) continue;
-        best = value;
-        place = row * g.horizontal.inputs + column;
+        const std::size_t pixel = pixel_of(at.image, row, column, g.vertical.inputs, g.horizontal.inputs);
+        const Values values = *reinterpret_cast<const Values*>(input + pixel * g.channels + at.channel * kWidth);
+#pragma unroll
+        for (std::size_t k = 0; k < kWidth; ++k) {
+          const float value = widen(values.values[k]);
+          if (place.values[k] >= 0 && !(value > best[k] || value != value)) continue;
+          best[k] = value;
+          place.values[k] = row * g.horizontal.inputs + column;
+        }
       }
-    output[i] = best;
-    if (places != nullptr) places[i] = place;
+    Values result;
+#pragma unroll
+    for (std::size_t k = 0; k < kWidth; ++k) result.values[k] = narrow<Element>(best[k]);
+    reinterpret_cast<Values*>(output)[i] = result;
+    if (places != nullptr) reinterpret_cast<Pack<std::int32_t, kWidth>*>(places)[i] = place;
   }
 }
 
@@ -60,23 +73,36 @@ __global__ void average_kernel(Geometry g, Reader<Element> input, Writer<Element
 
 /// Computes the gradient: every input sums those of the windows that see it, in their order. @param places of maximum
 /// pooling.
-template <class Element>
-__global__ void backward_kernel(Geometry g, Reader<Element> output_gradient, const std::int32_t* places,
-                                Writer<Element> input_gradient) {
-  for (std::size_t i = first_element(); i < g.inputs; i += element_stride()) {
-    const Position at(i, g.vertical.inputs, g.horizontal.inputs, g.channels);
+template <class Element, std::size_t kWidth>
+__global__ void backward_kernel(Geometry g, const Element* output_gradient, const std::int32_t* places,
+                                Element* input_gradient) {
+  using Values = Pack<Element, kWidth>;
+  using Places = Pack<std::int32_t, kWidth>;
+  for (std::size_t i = first_element(); i < g.inputs / kWidth; i += element_stride()) {
+    const Position at(i, g.vertical.inputs, g.horizontal.inputs, g.channels / kWidth);
     const int own = at.row * g.horizontal.inputs + at.column;
-    float sum = 0;
+    float sum[kWidth] = {};
     for (int row = g.vertical.first(at.row); row <= g.vertical.last(at.row); ++row)
       for (int column = g.horizontal.first(at.column); column <= g.horizontal.last(at.column); ++column) {
-        const std::size_t from =
-            pixel_of(at.image, row, column, g.vertical.outputs, g.horizontal.outputs) * g.channels + at.channel;
-        if (places == nullptr)
-          sum += output_gradient[from] / static_cast<float>(pixels_seen(g, row, column));
-        else if (places[from] == own)
-          sum += output_gradient[from];
+        const std::size_t pixel = pixel_of(at.image, row, column, g.vertical.outputs, g.horizontal.outputs);
+        const std::size_t from = pixel * g.channels + at.channel * kWidth;
+        const Values gradient = *reinterpret_cast<const Values*>(output_gradient + from);
+        Places place;
+        if (places != nullptr) place = *reinterpret_cast<const Places*>(places + from);
+        const auto seen = static_cast<float>(pixels_seen(g, row, column));
+#pragma unroll
+        for (std::size_t k = 0; k < kWidth; ++k) {
+          const float value = widen(gradient.values[k]);
+          if (places == nullptr)
+            sum[k] += value / seen;
+          else if (place.values[k] == own)
+            sum[k] += value;
+        }
       }
-    input_gradient[i] = sum;
+    Values result;
+#pragma unroll
+    for (std::size_t k = 0; k < kWidth; ++k) result.values[k] = narrow<Element>(sum[k]);
+    reinterpret_cast<Values*>(input_gradient)[i] = result;
   }
 }
 
@@ -90,16 +116,20 @@ class CudaPooling final : public Plan {
 
   void forward(const ForwardPass& pass) override {
     const Context& here = context(device_);
-    const unsigned blocks = here.blocks(geometry_.outputs, kThreads);
     auto* places = spec_.training ? reinterpret_cast<std::int32_t*>(pass.saved.data()) : nullptr;
     with_element(pass.output.type(), [&](auto element) {
       using Element = decltype(element);
-      if (maximum())
-        launch(here, "maximum pooling", blocks, kThreads, maximum_kernel<Element>, geometry_, pass.inputs[0],
-               pass.output, places);
+      const Element* input = pass.inputs[0].as<Element>();
+      Element* output = pass.output.as<Element>();
+      if (!maximum())
+        launch(here, "average pooling", here.blocks(geometry_.outputs, kThreads), kThreads, average_kernel<Element>,
+               geometry_, input, output);
+      else if (is_wide(input, output))
+        launch(here, "maximum pooling", here.blocks(geometry_.outputs / kThreadChannels, kThreads), kThreads,
+               maximum_kernel<Element, kThreadChannels>, geometry_, input, output, places);
       else
-        launch(here, "average pooling", blocks, kThreads, average_kernel<Element>, geometry_, pass.inputs[0],
-               pass.output);
+        launch(here, "maximum pooling", here.blocks(geometry_.outputs, kThreads), kThreads, maximum_kernel<Element, 1>,
+               geometry_, input, output, places);
     });
   }
 
@@ -108,13 +138,24 @@ class CudaPooling final : public Plan {
     const Context& here = context(device_);
     const auto* places = maximum() ? reinterpret_cast<const std::int32_t*>(pass.saved.data()) : nullptr;
     with_element(pass.input_gradients[0].type(), [&](auto element) {
-      launch_over(here, "pooling_backward", geometry_.inputs, backward_kernel<decltype(element)>, geometry_,
-                  pass.output_gradients[0], places, pass.input_gradients[0]);
+      using Element = decltype(element);
+      const Element* output_gradient = pass.output_gradients[0].as<Element>();
+      Element* input_gradient = pass.input_gradients[0].as<Element>();
+      if (is_wide(output_gradient, input_gradient))
+        launch(here, "pooling_backward", here.blocks(geometry_.inputs / kThreadChannels, kThreads), kThreads,
+               backward_kernel<Element, kThreadChannels>, geometry_, output_gradient, places, input_gradient);
+      else
+        launch(here, "pooling_backward", here.blocks(geometry_.inputs, kThreads), kThreads, backward_kernel<Element, 1>,
+               geometry_, output_gradient, places, input_gradient);
     });
   }
 
  private:
   bool maximum() const { return spec_.kind == PoolingKind::kMaximum; }
+  /// Returns whether a thread may take several channels of these arrays.
+  bool is_wide(const void* from, const void* to) const {
+    return geometry_.channels % kThreadChannels == 0 && is_aligned(from) && is_aligned(to);
+  }
 
   Device device_;
   PoolingSpec spec_;
