@@ -41,6 +41,7 @@ layers::NetworkBatch micro_batch(const data::Batch& batch, std::size_t micro, st
 
 Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& trained, comm::Communicator& group)
     : config(job.config),
+      steps_per_exchange(config.update.steps_per_exchange()),
       state(trained),
       communicator(group),
       loader(job.data.train, batch_rules(config, group), state.device()),
@@ -107,8 +108,7 @@ void Generation::save(Archive* model, Archive& rank, std::span<const float> mean
 }
 
 bool Generation::ends_unsettled() const {
-  const std::uint64_t exchanges = state.total_steps / config.update.steps_per_exchange();
-  return exchanges <= exchange::unsettled_steps(config.rules, communicator.size());
+  return state.total_steps / steps_per_exchange <= exchange::unsettled_steps(config.rules, communicator.size());
 }
 
 SelectionQuestion Generation::selection_question() const {
@@ -116,7 +116,7 @@ SelectionQuestion Generation::selection_question() const {
       .config = config,
       .buckets = gradient_exchange->buckets(),
       .densities = sparse_densities(config.compression, std::max(state.scheduled_steps, state.total_steps),
-                                    state.position.steps_per_epoch(), config.update.steps_per_exchange()),
+                                    state.position.steps_per_epoch(), steps_per_exchange),
       .world_size = communicator.size(),
       .device = state.device(),
       .ready = ready_shares(state.network.summary(), gradient_exchange->buckets()),

@@ -165,7 +165,7 @@ StepOutcome Training::run_step() {
   sample.timers.reset();
   const StepValues values{.learning_rate = state_.schedule->learning_rate(state_.position.scheduled(progress.step)),
                           .density = density_at(config_.compression, state_.position.epoch(progress.step),
-                                                progress.step / config_.update.steps_per_exchange()),
+                                                progress.step / generation_.steps_per_exchange),
                           .accumulated = recorder_.dump_target(),
                           .is_last = progress.step + 1 == state_.total_steps};
   StepOutcome outcome;
