@@ -16,15 +16,18 @@ std::vector<RankToTake> ranks_to_take(int rank, int world_size, int workers) {
   return ranks;
 }
 
+bool has_fields(const Archive& archive, const std::string& prefix) {
+  const auto first = archive.fields().lower_bound(prefix);
+  return first != archive.fields().end() && first->first.starts_with(prefix);
+}
+
 bool reshards(const std::string& part, const ResizeRule& rule, const Archive& archive, const std::string& prefix) {
   const char* expected = "expected as many workers as the checkpoint has";
   if (rule.kind == OnResize::kRefuse) {
     throw ConfigError(
         fmt::format("{} does not resume with another number of workers: {}; {}", part, rule.how, expected));
   }
-  const auto first = archive.fields().lower_bound(prefix);
-  const bool has_fields = first != archive.fields().end() && first->first.starts_with(prefix);
-  if (rule.kind == OnResize::kStateless && has_fields) {
+  if (rule.kind == OnResize::kStateless && has_fields(archive, prefix)) {
     throw ConfigError(fmt::format("{} has saved state and no rule for another number of workers; {}", part, expected));
   }
   return rule.kind == OnResize::kReshard;

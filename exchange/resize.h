@@ -35,6 +35,9 @@ std::string part_name(const Entry& entry) {
   return fmt::format("{} '{}'", Entry::kKind, entry.name);
 }
 
+/// Returns whether an archive has fields whose names begin with `prefix`.
+bool has_fields(const Archive& archive, const std::string& prefix);
+
 /// Returns whether a part takes over its state below `prefix`; otherwise it starts anew. @param part its name.
 /// @throws ConfigError if the part's rule refuses, or if it saved state and has no rule.
 bool reshards(const std::string& part, const ResizeRule& rule, const Archive& archive, const std::string& prefix);

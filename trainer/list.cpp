@@ -138,7 +138,7 @@ const std::vector<Kind>& kinds() {
       registered<data::DatasetEntry>("datasets", "data.name", "data"),
       registered<optim::OptimizerEntry>("optimizers", "optimizer.name", "optimizer"),
       registered<optim::ScheduleEntry>("schedules", "schedule.name", "schedule"),
-      registered<UpdateSchemeEntry>("update_schemes", "update.scheme", "update.*"),
+      registered<UpdateSchemeEntry>("update_schemes", "update.scheme", "update"),
       {"method", "methods", "compression", method_names, describe_method},
       registered<compress::SparsifierEntry>("sparsifiers", "compression.sparsifier", "compression.*"),
       registered<codec::QuantizerEntry>("quantizers", "compression.quantizer", "compression.*"),

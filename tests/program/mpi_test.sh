@@ -17,6 +17,13 @@ for case in "4 topk" "3 dgc" "2 dragonn" "4 dense" "3 randomk" "3 signsgd" "4 qs
   [ "$(losses "local-$method")" = "$(losses "mpi-$method")" ] || fail "$case: other losses under mpirun"
 done
 
+# Local steps with an optimizer for each worker.
+steps="--set update.scheme=local --set update.inner_steps=7 --set optimizer.name=adamw"
+"$train" quick.toml --workers 3 $steps --output local-steps 2>/dev/null || fail "local steps, local"
+timeout 300 mpirun -np 3 "$train" quick.toml $steps --output mpi-steps 2>mpi.log || fail "local steps, mpirun: $(tail -3 mpi.log)"
+[ "$(parameters_hash local-steps)" = "$(parameters_hash mpi-steps)" ] || fail "local steps: other parameters under mpirun"
+[ -n "$(losses local-steps)" ] && [ "$(losses local-steps)" = "$(losses mpi-steps)" ] || fail "local steps: other losses under mpirun"
+
 # Overlap moves backward to another thread, not the bits, whichever of the two has it.
 for case in "3 topk" "2 gtopk" "4 oktopk"; do
   read -r ranks method <<<"$case"

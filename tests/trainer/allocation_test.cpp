@@ -75,6 +75,7 @@ DRAGONN_DEVICE_TEST("more steps allocate no more on any device, with methods who
     CAPTURE(method);
     check_allocations(on_device(device, {fmt::format("compression.method={}", method)}));
   }
+  check_allocations(on_device(device, {"compression.method=topk", "update.scheme=local", "update.inner_steps=2"}));
 }
 
 TEST_SUITE_END();

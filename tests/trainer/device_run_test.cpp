@@ -128,6 +128,7 @@ DRAGONN_DEVICE_TEST("what a run is told means the same on every device") {
       {"compression.method=dgc", "optimizer.nesterov=true", "compression.momentum_correction.masking=false"},
       {"compression.method=topk", "train.clip=local_sqrt_workers", "train.clip_norm=0.1", "compression.memory=none"},
       {"compression.method=topk", "compression.bucket=model", "compression.allgather.decode=dense"},
+      {"compression.method=topk", "update.scheme=local", "update.inner_steps=2"},
       {"compression.method=gtopk", "compression.gtopk.put_back=naive"}};
   for (const Overrides& overrides : cases) {
     CAPTURE(overrides.front());

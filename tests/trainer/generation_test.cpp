@@ -104,12 +104,13 @@ void check_generations(const std::function<RunSpec(const std::string& max_steps)
 TEST_SUITE_BEGIN("trainer");
 
 TEST_CASE("generations: 4, 3 and 5 workers in one process have the bits of resumes from checkpoints") {
-  for (const std::vector<std::string>& overrides :
-       std::vector<std::vector<std::string>>{{"compression.method=dense"},
-                                             {"compression.method=topk", "schedule.name=cosine"},
-                                             {"compression.method=dgc", "compression.overlap=true"},
-                                             {"compression.method=oktopk"},
-                                             {"compression.method=exdyna", "train.gradient_accumulation=2"}}) {
+  for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{
+           {"compression.method=dense"},
+           {"compression.method=topk", "schedule.name=cosine"},
+           {"compression.method=dgc", "compression.overlap=true"},
+           {"compression.method=oktopk"},
+           {"compression.method=exdyna", "train.gradient_accumulation=2"},
+           {"compression.method=topk", "update.scheme=local", "update.inner_steps=2", "optimizer.name=adamw"}}) {
     CAPTURE(overrides.front());
     check_generations(
         [&](const std::string& max_steps) {

@@ -162,11 +162,9 @@ TEST_SUITE("trainer") {
                                                    {"collective", "collectives"},
                                                    {"memory", "memories"},
                                                    {"value_codec", "value_codecs"},
-                                                   {"density_schedule", "density_schedules"},
-                                                   {"update_scheme", "update_schemes"}};
+                                                   {"density_schedule", "density_schedules"}};
     // Some keys have shorter names than the kind that they choose.
-    const std::map<std::string, std::string> by_key{
-        {"indices", "index_codec"}, {"values", "value_codec"}, {"scheme", "update_scheme"}};
+    const std::map<std::string, std::string> by_key{{"indices", "index_codec"}, {"values", "value_codec"}};
     for (const ComponentSlot& slot : config_schema().components) {
       if (!slot.is_part()) continue;
       for (const auto& [name, specs] : slot.registered) {

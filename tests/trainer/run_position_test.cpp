@@ -56,7 +56,7 @@ TEST_SUITE("trainer") {
     resume(fewer, 11, middle);
     CHECK(fewer.scheduled(11) == 28);
     CHECK(fewer.epoch(11) == 1);
-    CHECK(fewer.ends_epochs(23, 1));
+    CHECK(fewer.ends_epochs(22, 23, 1));
     CHECK(fewer.epochs_done(23) == 2.0);
     CHECK(fewer.step_at(60) == 43);
     CHECK(fewer.at(14).parts == EpochParts{{12, 3}, {5, 3}});
@@ -67,7 +67,7 @@ TEST_SUITE("trainer") {
     resume(more, 11, middle);
     CHECK(more.scheduled(11) == 4);
     CHECK(more.at(12).parts == EpochParts{{12, 3}, {30, 1}});
-    CHECK(more.ends_epochs(13, 2));
+    CHECK(more.ends_epochs(12, 13, 2));
     CHECK(more.step_at(3) == 10);
     CHECK(more.step_at(0) == 7);
   }

@@ -105,6 +105,11 @@ std::string NetworkConfig::describe() const {
   return network_text(network->gbps(), network->latency_us(), is_preset ? preset : "");
 }
 
+std::string UpdateConfig::describe_period() const {
+  const std::uint64_t period = steps_per_exchange();
+  return period == 1 ? "" : fmt::format(", one exchange in {} steps", period);
+}
+
 std::vector<std::string> config_warnings(const Config& config) {
   std::vector<std::string> warnings = lost_entries(config.compression);
   if (quick_limit())

@@ -35,6 +35,13 @@ std::string text_or_empty(const SettingValue& value) {
   return text == nullptr ? "" : *text;
 }
 
+/// Returns the table and the name of "update.outer.momentum".
+std::pair<std::string, std::string> split(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string::npos) return {"", path};
+  return {path.substr(0, dot), path.substr(dot + 1)};
+}
+
 /// Returns "file:line:column: key = value: ", or the override, which says the rest itself.
 std::string place(const RawKey& raw) {
   if (raw.is_override) return raw.origin + ": ";
@@ -134,9 +141,11 @@ class Resolver {
   }
 
   void read(const ConfigKey& key) {
-    std::vector<std::string>& known = known_[key.table];
-    if (!std::ranges::count(known, key.spec.name)) known.push_back(key.spec.name);
-    if (RawKey* const raw = find(key.path())) {
+    const std::string path = key.path();
+    const auto [table, name] = split(path);
+    std::vector<std::string>& known = known_[table];
+    if (!std::ranges::count(known, name)) known.push_back(name);
+    if (RawKey* const raw = find(path)) {
       key.set(config_, convert(*raw, key));
       raw->is_taken = true;
     } else if (key.required && complete_) {
@@ -159,9 +168,9 @@ class Resolver {
     }
   }
 
-  /// Forgets the keys that the file gives for its own optimizer, with `--set optimizer.name=adam`.
+  /// Forgets the keys that the file gives for its own optimizer, with `--set optimizer.name=adam`; likewise others.
   void forget_replaced_component(const ComponentSlot& slot) {
-    const RawKey* const chosen = find(slot.table + ".name");
+    const RawKey* const chosen = find(slot.table + "." + slot.key);
     if (chosen == nullptr || !chosen->is_override) return;
     const Config defaults;
     Replaced replaced{chosen->origin, text_or_empty(chosen->replaced.value_or(slot.in(defaults).name))};
@@ -185,7 +194,8 @@ class Resolver {
     const bool rounds = compression.coding().is_lossy();
     if (compression.is_dense() && !rounds) compression.memory.name = "none";
     if (compression.is_dense() && rounds) fill(compression.memory, "residual");
-    fill(compression.memory, config_.has_momentum() ? method.memory_with_momentum : method.memory);
+    const bool exchanges_momentum = config_.has_momentum() && !config_.update.scheme.entry().steps_locally;
+    fill(compression.memory, exchanges_momentum ? method.memory_with_momentum : method.memory);
     if (compression.bucket.is(BucketScope::kAuto)) compression.bucket = method.bucket;
     if (compression.include_vectors == IncludeVectors::kAuto) {
       const bool is_model = compression.bucket.is(BucketScope::kModel);
@@ -213,6 +223,9 @@ class Resolver {
       for (const auto& [name, specs] : slot.registered) {
         if (slot.is_part()) parts.insert(slot.table_of(name));
       }
+    }
+    for (const auto& [table, keys] : known_) {
+      if (table.find('.') != std::string::npos && !std::ranges::count(names, table)) parts.insert(table);
     }
     names.insert(names.end(), parts.begin(), parts.end());
     return names;

@@ -140,6 +140,15 @@ struct CompressionConfig : CompressionKeys {
   codec::CodecChoice coding() const { return {codec.indices, codec.values}; }
 };
 
+/// The table [update].
+struct UpdateConfig : UpdateKeys {
+  /// Returns the demands of the scheme. @throws ConfigError for settings that do not fit together.
+  UpdateTraits traits() const { return scheme.entry().traits(scheme.settings); }
+  std::uint64_t steps_per_exchange() const { return static_cast<std::uint64_t>(traits().steps_per_exchange); }
+  /// Returns ", one exchange in 30 steps"; empty if every step exchanges.
+  std::string describe_period() const;
+};
+
 /// The table [comm].
 struct CommConfig : CommKeys {
   /// Returns the backend that connects the workers: any but kNccl.

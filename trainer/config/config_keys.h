@@ -42,8 +42,8 @@ struct ComponentSlot {
   std::map<std::string, const SettingSpecs*> registered;  ///< by name: the settings that it declares
 
   /// Returns whether it is a part of [compression]: its settings stand in the table compression.NAME, which parts of
-  /// one name share.
-  bool is_part() const { return key != "name"; }
+  /// one name share. Settings of others stand beside the key; one named "outer.momentum" may stand in a table `outer`.
+  bool is_part() const { return table.starts_with("compression"); }
   std::string table_of(const std::string& name) const { return is_part() ? table + "." + name : table; }
   const Component& in(const Config& config) const { return component(const_cast<Config&>(config)); }
   /// Returns the settings of the component of that name; they can be set and read in a Config that names it. Empty if

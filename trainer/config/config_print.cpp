@@ -76,8 +76,8 @@ dragonn\-train.toml \- experiments of dragonn\-train
 .SH DESCRIPTION
 A config is a TOML file. Keys that it leaves out have their defaults; an unknown key is an error. The option
 \fB\-\-set\fR of \fBdragonn\-train\fR(1) sets one as \fItable.key=value\fR, and \fB\-\-print\-config\fR prints all of a
-config, resolved. A table that names a component (\fBmodel\fR, \fBdata\fR, \fBoptimizer\fR, \fBschedule\fR) also takes
-that component's settings; settings of the parts of \fBcompression\fR are in tables of their names.
+config, resolved. A table that names a component (\fBmodel\fR, \fBdata\fR, \fBoptimizer\fR, \fBschedule\fR,
+\fBupdate\fR) also takes that component's settings; settings of the parts of \fBcompression\fR are in tables of their names.
 .SH KEYS
 )";
 

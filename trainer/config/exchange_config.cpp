@@ -45,17 +45,38 @@ void check_parts(const CompressionConfig& compression) {
       quantizer);
 }
 
+/// Returns "none | residual | ...", the memories that leave the momentum to the optimizer.
+std::string memories_without_momentum() {
+  const auto& memories = Registry<compress::MemoryEntry>::instance();
+  std::vector<std::string> names = memories.names();
+  std::erase_if(names, [&](const std::string& name) { return memories.at(name).owns_momentum; });
+  return fmt::format("{}", fmt::join(names, " | "));
+}
+
+/// Checks the update scheme: what belongs to gradients does not go with one that exchanges changes of parameters.
+void check_update(const Config& config) {
+  config.update.traits();  // refuses what does not fit together
+  if (!config.update.scheme.entry().steps_locally) return;
+  const std::string exchanged =
+      fmt::format("and update.scheme = \"{}\" exchanges changes of parameters", config.update.scheme.name);
+  require(!config.compression.memory.entry().owns_momentum,
+          "compression.memory = \"{}\" applies the momentum of gradients, {}: expected {}",
+          config.compression.memory.name, exchanged, memories_without_momentum());
+  require(config.compression.acc_form == AccForm::kRaw,
+          "compression.acc_form = \"{}\" accumulates gradients times the learning rate, {}: expected \"raw\"",
+          name_of(config.compression.acc_form), exchanged);
+  require(config.train.clip != Clip::kGlobal,
+          "train.clip = \"{}\" clips the mean gradient of all workers, {}: expected none | local | "
+          "local_sqrt_workers, which clip in every step",
+          name_of(config.train.clip), exchanged);
+}
+
 /// Checks the memory: one that owns the momentum takes it from the optimizer.
 void check_memory(const Config& config) {
-  std::vector<std::string> fitting;
-  const auto& memories = Registry<compress::MemoryEntry>::instance();
-  for (const std::string& name : memories.names()) {
-    if (!memories.at(name).owns_momentum) fitting.push_back(name);
-  }
   require(
       !config.compression.memory.entry().owns_momentum || config.optimizer.entry().has_momentum,
       "compression.memory = \"{}\" needs an optimizer with momentum, and optimizer.name = \"{}\" has none: expected {}",
-      config.compression.memory.name, config.optimizer.name, fmt::join(fitting, " | "));
+      config.compression.memory.name, config.optimizer.name, memories_without_momentum());
 }
 
 /// Checks a folded accumulator: the learning rate is inside, so only updates that add the sum as it is can follow.
@@ -199,15 +220,17 @@ void check_comm(const Config& config) {
 
 void check_exchange(const Config& config, const exchange::ExchangeRules& rules) {
   check_parts(config.compression);
+  check_update(config);
   check_memory(config);
   check_accumulator(config);
   exchange::check_rules(rules);
 }
 
-double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t step) {
+double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t exchange) {
   if (!compression.selects()) return 1.0;
-  return compress::density_at(compression.density_schedule.name, compression.density_schedule.settings,
-                              {.density = compression.density, .epoch = static_cast<std::size_t>(epoch), .step = step});
+  return compress::density_at(
+      compression.density_schedule.name, compression.density_schedule.settings,
+      {.density = compression.density, .epoch = static_cast<std::size_t>(epoch), .step = exchange});
 }
 
 double density_of_step(const CompressionConfig& compression, std::uint64_t step, std::uint64_t steps_per_epoch) {
@@ -215,10 +238,10 @@ double density_of_step(const CompressionConfig& compression, std::uint64_t step,
 }
 
 std::vector<double> sparse_densities(const CompressionConfig& compression, std::uint64_t steps,
-                                     std::uint64_t steps_per_epoch) {
+                                     std::uint64_t steps_per_epoch, std::uint64_t steps_per_exchange) {
   std::vector<double> densities;
   for (std::uint64_t step = 0; step < steps; ++step) {
-    const double density = density_of_step(compression, step, steps_per_epoch);
+    const double density = density_at(compression, step / steps_per_epoch, step / steps_per_exchange);
     const bool known = !densities.empty() && densities.back() == density;
     if (density < 1 && !known && !std::ranges::count(densities, density)) densities.push_back(density);
   }

@@ -30,14 +30,15 @@ void check_comm(const Config& config);
 /// not, and what would.
 void check_exchange(const Config& config, const exchange::ExchangeRules& rules);
 
-/// Returns the target density of a step in an epoch, both counted from 0; 1 if nothing is selected.
-double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t step);
-/// Returns that of a run whose epochs all have as many steps.
+/// Returns the target density of an exchange in an epoch, both counted from 0; 1 if nothing is selected. Schedules by
+/// steps count exchanges.
+double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t exchange);
+/// Returns that of a run whose epochs all have as many steps, which all exchange.
 double density_of_step(const CompressionConfig& compression, std::uint64_t step, std::uint64_t steps_per_epoch);
 
 /// Returns the different densities below 1 of the first `steps` steps, in the order in which they come. O(steps).
 std::vector<double> sparse_densities(const CompressionConfig& compression, std::uint64_t steps,
-                                     std::uint64_t steps_per_epoch);
+                                     std::uint64_t steps_per_epoch, std::uint64_t steps_per_exchange = 1);
 
 /// Parses the config of an exchange whose model, data and optimizer steps are another program's: `seed`, [optimizer]
 /// for the momentum that a memory may own, [compression] and [comm]. The model and the data set of the result have no

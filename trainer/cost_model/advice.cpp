@@ -180,6 +180,8 @@ void add_ranges(StepAdvice& advice, const SelectionQuestion& question, const Sec
 
 StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& network, const DensityCosts& costs,
                   const CostCurve& curve, std::optional<double> backward_seconds) {
+  // Where no exchange can hide behind backward, a dense one does not either.
+  if (!question.config.update.scheme.entry().overlaps) backward_seconds.reset();
   const Steps steps(question, curve, costs.density, question.counts);
   const std::vector<Way> all = exchange_ways(question, network, costs, curve, backward_seconds.has_value());
   const Way& own = all.front();

@@ -217,6 +217,7 @@ void MetricsWriter::write(const StepRecord& record) {
   line.update(to_json(record.exchanged));
   line["traffic"] = to_json(record.by_phase);
   line["bytes_sent_total"] = record.bytes_sent_total;
+  line["bytes_per_step"] = record.bytes_per_step;
   Json seconds = Json::object();
   for (std::size_t part = 0; part < record.seconds.size(); ++part) {
     if (record.seconds[part] > 0) seconds[kStepPartNames[part]] = record.seconds[part];

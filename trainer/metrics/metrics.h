@@ -55,6 +55,7 @@ struct StepRecord {
   TrafficRecord exchanged = {};  ///< payload and headers of the gradient exchange
   std::array<TrafficRecord, comm::kPhaseNames.size()> by_phase = {};
   double bytes_sent_total = 0;       ///< mean over ranks, since the run began
+  double bytes_per_step = 0;         ///< those by the steps since then, with and without an exchange
   std::vector<double> seconds = {};  ///< by verb, max over ranks
   Moment time = {};                  ///< since the run began
 };

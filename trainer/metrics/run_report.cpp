@@ -162,7 +162,7 @@ void ProgressReport::step(std::uint64_t step, double epoch, double samples_per_s
 
 void ProgressReport::record(const StepRecord& record) {
   numbers_.loss = record.loss;
-  numbers_.bytes_per_step = record.exchanged.bytes_sent.mean;
+  numbers_.bytes_per_step = run_.is_exchange_rare ? record.bytes_per_step : record.exchanged.bytes_sent.mean;
   knows_bytes_ = true;
   show();
   const bool is_new_epoch = std::floor(record.epoch) > std::floor(noted_epoch_);

@@ -65,7 +65,8 @@ class ProgressReport {
     std::uint64_t total_steps = 0;
     std::int64_t total_epochs = 0;
     bool is_time_virtual = false;
-    bool overlaps = false;  ///< buckets are exchanged during backward
+    bool overlaps = false;          ///< buckets are exchanged during backward
+    bool is_exchange_rare = false;  ///< most steps exchange nothing
   };
 
   /// Shows at once that the first step is running.

@@ -41,6 +41,7 @@ layers::NetworkBatch micro_batch(const data::Batch& batch, std::size_t micro, st
 
 Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& trained, comm::Communicator& group)
     : config(job.config),
+      steps_per_exchange(config.update.steps_per_exchange()),
       state(trained),
       communicator(group),
       loader(job.data.train, batch_rules(config, group), state.device()),
@@ -54,7 +55,7 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
   state.lay_out(rules.batch * static_cast<std::uint64_t>(rules.world), loader.steps_per_epoch());
   ParameterArena& arena = state.network.arena();
   gradient_exchange = std::make_unique<exchange::GradientExchange>(config.rules, arena, communicator);
-  scheme = config.update.scheme.entry().make(config.update.scheme.settings);
+  scheme = config.update.scheme.entry().make(config.update.scheme.settings, arena);
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(arena.size(), state.device());
   sample.timers = StepTimers(communicator.clock());
   begin_clock_at({});
@@ -72,8 +73,10 @@ DataPosition Generation::reshard_from(StateSource& source) {
       state.reshard_from(source, size, [this](std::uint64_t epoch, std::span<const data::EpochPart> earlier) {
         return loader.continue_epoch(epoch, earlier);
       });
+  scheme->load_shared(source.model(), kScheme);
   if (workers == size) {
     const Archive own = source.rank(rank);
+    state.load_optimizer(source.model(), own);
     gradient_exchange->load(own);
     scheme->load(own, kScheme);
     state.load_rank(own, stopped);
@@ -83,6 +86,7 @@ DataPosition Generation::reshard_from(StateSource& source) {
     for (const auto& [saved, what] : exchange::ranks_to_take(rank, size, workers)) {
       const Archive archive = source.rank(saved);
       gradient_exchange->reshard_from(archive, what);
+      if (what.methods) state.load_optimizer(source.model(), archive);
       if (what.methods && exchange::reshards(exchange::part_name(entry), entry.resize, archive, kScheme))
         scheme->load(archive, kScheme);
       state.add_rank(archive, what);
@@ -98,12 +102,13 @@ void Generation::save(Archive* model, Archive& rank, std::span<const float> mean
   state.save_rank(rank);
   if (model == nullptr) return;
   state.save(*model, mean_statistics);
+  scheme->save_shared(*model, kScheme);
   // What was measured for an advice alone decides nothing: a resumed run measures it anew.
   if (selection && wants_costs(config, communicator.size())) model->put_text(kSelection, to_json(*selection));
 }
 
 bool Generation::ends_unsettled() const {
-  return state.total_steps <= exchange::unsettled_steps(config.rules, communicator.size());
+  return state.total_steps / steps_per_exchange <= exchange::unsettled_steps(config.rules, communicator.size());
 }
 
 SelectionQuestion Generation::selection_question() const {
@@ -111,7 +116,7 @@ SelectionQuestion Generation::selection_question() const {
       .config = config,
       .buckets = gradient_exchange->buckets(),
       .densities = sparse_densities(config.compression, std::max(state.scheduled_steps, state.total_steps),
-                                    state.position.steps_per_epoch()),
+                                    state.position.steps_per_epoch(), steps_per_exchange),
       .world_size = communicator.size(),
       .device = state.device(),
       .ready = ready_shares(state.network.summary(), gradient_exchange->buckets()),

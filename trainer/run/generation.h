@@ -69,6 +69,7 @@ struct Generation {
 
  public:
   const RunSpec& config;
+  const std::uint64_t steps_per_exchange;  ///< of the update scheme (UpdateTraits)
   TrainingState& state;
   comm::Communicator& communicator;
   data::Loader loader;

@@ -75,14 +75,21 @@ std::size_t available_memory() {
 
 std::string describe_cost(const RunPlan& plan) {
   const comm::Prediction cost = plan.exchange.cost();
-  std::string text = fmt::format("  {} sent per worker and step ({:.0f} bytes; dense: {})", bytes_text(cost.bytes_sent),
-                                 cost.bytes_sent, bytes_text(plan.dense_cost.bytes_sent));
+  const bool is_rare = plan.steps_per_exchange > 1;
+  const char* const unit = is_rare ? "exchange" : "step";
+  std::string text = fmt::format("  {} sent per worker and {} ({:.0f} bytes; dense: {})", bytes_text(cost.bytes_sent),
+                                 unit, cost.bytes_sent, bytes_text(plan.dense_cost.bytes_sent));
   if (cost.header.bytes > 0) text += fmt::format(", {} of headers", bytes_text(cost.header.bytes));
   text += fmt::format("; {:.0f} messages one after the other (dense: {:.0f})\n", cost.chain().messages,
                       plan.dense_cost.chain().messages);
-  if (plan.bytes.settled.is_exact() && plan.bytes.first_steps == 0) return text;
-  return text + fmt::format("  the counts vary: expect {} per worker and step, as the mean of ten steps\n",
-                            exchange::describe(plan.bytes));
+  if (!plan.bytes.settled.is_exact() || plan.bytes.first_steps > 0)
+    text += fmt::format("  the counts vary: expect {} per worker and {}, as the mean of ten {}s\n",
+                        exchange::describe(plan.bytes), unit, unit);
+  if (!is_rare || cost.bytes_sent <= 0) return text;
+  const double bytes = cost.bytes_sent / static_cast<double>(plan.steps_per_exchange);
+  return text +
+         fmt::format("  one exchange in {} steps: {} per worker and step, {} times fewer than dense in every step\n",
+                     plan.steps_per_exchange, bytes_text(bytes), three_digits(plan.dense_cost.bytes_sent / bytes));
 }
 
 std::string describe_selection(const RunPlan& plan, const Config& config) {
@@ -94,7 +101,7 @@ std::string describe_selection(const RunPlan& plan, const Config& config) {
   if (config.compression.selects()) {
     for (const std::string& line : describe(*plan.selection, config.compression.density)) text += line + "\n";
   }
-  return text + describe_advice(*plan.selection) + "\n";
+  return text + describe_advice(*plan.selection) + config.update.describe_period() + "\n";
 }
 
 /// Returns the bytes of a worker's messages that lie in the mailboxes of local workers: two places for the largest
@@ -159,6 +166,15 @@ std::size_t RunPlan::memory_total() const {
   return total;
 }
 
+ByteForecast per_step(ByteForecast forecast, std::uint64_t steps_per_exchange) {
+  for (ByteRange* range : {&forecast.settled, &forecast.first}) {
+    for (double* value : {&range->low, &range->expected, &range->high})
+      *value /= static_cast<double>(steps_per_exchange);
+  }
+  forecast.first_steps *= steps_per_exchange;
+  return forecast;
+}
+
 RunPlan plan_run(const RunSpec& config, const layers::Network& network, int world_size, const Device& device) {
   RunPlan plan;
   plan.layers = network.summary();
@@ -168,6 +184,7 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
                                           has_device_messages ? device : Device{});
   plan.bytes = exchange::forecast_bytes(config.rules, plan.exchange, config.compression.density, world_size);
   plan.dense_cost = exchange::predict_dense_step(config.rules, network.arena(), world_size);
+  plan.steps_per_exchange = config.update.steps_per_exchange();
   const std::vector<exchange::Bucket> buckets = exchange::make_buckets(network.arena(), config.rules.buckets);
   plan.overlap_obstacle = overlap_obstacle(
       config, network.arena(), exchange::group_slices(buckets, exchange::make_groups(buckets, config.rules.fusion)));
@@ -189,16 +206,22 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
                  {"exchange buffers", plan.exchange.buffer_bytes + (device.is_cpu() ? 0 : staging_bytes)},
                  {"optimizer", optimizer_bytes},
                  {"batches", batch_bytes}};
+  const UpdateTraits update = config.update.traits();
+  if (update.floats_per_parameter > 0)
+    plan.memory.emplace_back("update scheme", update.floats_per_parameter * model_bytes);
+  const bool own_optimizers = config.update.scheme.entry().steps_locally;
+  const std::size_t rank_bytes = plan.exchange.state_bytes + (own_optimizers ? optimizer_bytes : 0);
+  const std::size_t shared_bytes =
+      model_bytes + (own_optimizers ? 0 : optimizer_bytes) + update.saved_floats_per_parameter * model_bytes;
   // The fields of an archive, and the file's bytes.
-  const std::size_t saved_state = 2 * plan.exchange.state_bytes;
+  const std::size_t saved_state = 2 * rank_bytes;
   plan.host_bytes = batch_bytes + saved_state + (has_device_messages ? 0 : plan.exchange.buffer_bytes);
-  plan.saved_model_bytes = 2 * (model_bytes + optimizer_bytes);
+  plan.saved_model_bytes = 2 * shared_bytes;
   if (device.is_cpu()) {
     plan.memory.emplace_back("messages", mailbox_bytes(config, plan.exchange, world_size));
     plan.memory.emplace_back("checkpoint", saved_state);
   }
-  plan.checkpoint_bytes =
-      model_bytes + optimizer_bytes + plan.exchange.state_bytes * static_cast<std::size_t>(world_size);
+  plan.checkpoint_bytes = shared_bytes + rank_bytes * static_cast<std::size_t>(world_size);
   return plan;
 }
 

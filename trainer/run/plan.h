@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -22,8 +23,9 @@ struct RunPlan {
   std::vector<layers::LayerSummary> layers;
   std::size_t parameters = 0;
   exchange::ExchangePlan exchange;
-  ByteForecast bytes = {};           ///< of a step at the target density
-  comm::Prediction dense_cost = {};  ///< cost of a step without compression
+  ByteForecast bytes = {};           ///< of an exchange at the target density
+  comm::Prediction dense_cost = {};  ///< cost of an exchange without compression
+  std::uint64_t steps_per_exchange = 1;
   /// The bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
   std::vector<std::pair<std::string, std::size_t>> memory;
   std::size_t host_bytes = 0;         ///< the part that a run on a GPU holds on the host: batches, and messages
@@ -34,6 +36,9 @@ struct RunPlan {
 
   std::size_t memory_total() const;
 };
+
+/// Returns the forecast for a step, where one in `steps_per_exchange` exchanges.
+ByteForecast per_step(ByteForecast of_exchange, std::uint64_t steps_per_exchange);
 
 /// Local. Plans a run. @param network made for `device`; it needs no memory yet.
 RunPlan plan_run(const RunSpec& config, const layers::Network& network, int world_size, const Device& device = {});

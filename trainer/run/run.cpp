@@ -94,14 +94,16 @@ fs::path prepare_folder(const Job& job, Training& training, FolderLock& lock) {
 /// nothing. The cost model may leave some of that dense.
 std::string describe_method(const Config& config, const RunPlan& plan, int workers) {
   const CompressionConfig& compression = config.compression;
-  if (!compression.selects()) return compression.method;
+  const std::string period = config.update.describe_period();
+  if (!compression.selects()) return compression.method + period;
   std::string text =
       std::isinf(compression.sparsifier.entry().band.high)
           ? fmt::format("{}: each worker sends what it selects, whatever the density", compression.method)
           : fmt::format("{}: each worker sends about {:.4g} % of its gradient", compression.method,
                         100 * compression.density);
-  if (workers > 1 && !selects_by_cost(config)) text += fmt::format(", {} a step", exchange::describe(plan.bytes));
-  return text;
+  if (workers > 1 && !selects_by_cost(config))
+    text += fmt::format(", {} a step", exchange::describe(per_step(plan.bytes, plan.steps_per_exchange)));
+  return text + period;
 }
 
 /// Logs the kind of the run's times, if a network is modelled.

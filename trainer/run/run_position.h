@@ -56,9 +56,9 @@ class RunPosition {
   double epochs_done(std::uint64_t step) const {
     return static_cast<double>(scheduled(step)) / static_cast<double>(steps_per_epoch_);
   }
-  /// Returns whether `epochs` epochs end with this step.
-  bool ends_epochs(std::uint64_t step, std::uint64_t epochs) const {
-    return scheduled(step) % (epochs * steps_per_epoch_) == 0;
+  /// Returns whether `epochs` epochs, or a multiple, end after step `before` and not after `step`.
+  bool ends_epochs(std::uint64_t before, std::uint64_t step, std::uint64_t epochs) const {
+    return epoch(step) / epochs > epoch(before) / epochs;
   }
   /// Returns the place in the data after `step` steps, which is not before the place where this run resumed.
   DataPosition at(std::uint64_t step) const;

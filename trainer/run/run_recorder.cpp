@@ -112,7 +112,8 @@ void RunRecorder::begin() {
                                                                    .total_steps = state_.total_steps,
                                                                    .total_epochs = config_.train.epochs,
                                                                    .is_time_virtual = generation_.is_virtual(),
-                                                                   .overlaps = generation_.overlapped != nullptr});
+                                                                   .overlaps = generation_.overlapped != nullptr,
+                                                                   .is_exchange_rare = plan_.steps_per_exchange > 1});
   }
   if (config_.logging.trace > 0)
     timeline_ = std::make_unique<StepTimeline>(config_.logging, step, communicator_, folder_.trace());
@@ -131,7 +132,9 @@ void RunRecorder::record_step(const StepValues& values, const StepOutcome& outco
   const Progress& progress = state_.progress;
   StepSample& sample = generation_.sample;
   if (report_) report_->step(progress.step, state_.epochs_done(), progress.samples_per_second(), sample);
-  if (!state_.is_due(config_.logging.every_steps) && progress.step != state_.total_steps) return;
+  // A line is reduced over the ranks, so it waits until they are synchronized.
+  const bool is_due = state_.is_due(config_.logging.every_steps) || progress.step == state_.total_steps;
+  if (!is_due || !generation_.scheme->is_synchronized()) return;
   StepRecord record{.step = progress.step,
                     .epoch = state_.epochs_done(),
                     .learning_rate = values.learning_rate,
@@ -142,6 +145,7 @@ void RunRecorder::record_step(const StepValues& values, const StepOutcome& outco
   sample.residual_norm = config_.compression.is_dense() ? std::nan("") : generation_.gradient_exchange->residual_norm();
   reduce_step(communicator_, sample, record);
   record.bytes_sent_total = generation_.bytes_sent_by_all() / communicator_.size();
+  record.bytes_per_step = record.bytes_sent_total / static_cast<double>(progress.step);
   record.time = generation_.run_time();
   warn_if_traffic_exceeds_dense(record);
   if (const std::string obstacle = state_.network.repetition_obstacle(); !obstacle.empty()) {
@@ -203,9 +207,10 @@ void RunRecorder::warn_if_traffic_exceeds_dense(const StepRecord& record) {
   state_.progress.dense_is_faster = true;
   const std::string at = selects ? fmt::format(" at density {}", record.density_target) : "";
   warn(fmt::format(
-      "step {}: '{}'{} sends {:.0f} bytes per worker and step with {} workers; a dense allreduce sends {:.0f}: "
+      "step {}: '{}'{} sends {:.0f} bytes per worker and {} with {} workers; a dense allreduce sends {:.0f}: "
       "dense is faster on any network",
-      record.step, config_.compression.method, at, record.exchanged.bytes_sent.mean, communicator_.size(), dense));
+      record.step, config_.compression.method, at, record.exchanged.bytes_sent.mean, unit(), communicator_.size(),
+      dense));
 }
 
 bool RunRecorder::has_advice() const {
@@ -213,7 +218,8 @@ bool RunRecorder::has_advice() const {
 }
 
 void RunRecorder::log_advice() {
-  if (has_advice()) tell(describe_advice(*generation_.selection), *generation_.selection->advice);
+  if (has_advice())
+    tell(describe_advice(*generation_.selection) + config_.update.describe_period(), *generation_.selection->advice);
 }
 
 void RunRecorder::tell(const std::string& text, const StepAdvice& advice) {
@@ -251,12 +257,12 @@ void RunRecorder::check_traffic(const StepValues& values, const StepOutcome& out
   const auto sent = static_cast<double>(traffic[static_cast<std::size_t>(comm::Phase::kExchange)].bytes_sent);
   const auto seen = traffic_check_->add(communicator_, generation_.gradient_exchange->counts(), sent);
   if (!seen) return;
-  const std::uint64_t step = state_.progress.step;
+  const std::uint64_t step = state_.progress.step, period = plan_.steps_per_exchange;
   const double assumed = traffic_check_->assumed().expected;
-  std::string line =
-      fmt::format("steps {} to {}: each worker sends {} a step, {} times the {} that {}",
-                  step + 1 - TrafficCheck::kWindow, step, bytes_text(seen->bytes), three_digits(seen->bytes / assumed),
-                  bytes_text(assumed), has_advice() ? "the advice took" : "were predicted");
+  std::string line = fmt::format("steps {} to {}: each worker sends {} {} {}, {} times the {} that {}",
+                                 step + 1 - TrafficCheck::kWindow * period, step, bytes_text(seen->bytes),
+                                 period > 1 ? "an" : "a", unit(), three_digits(seen->bytes / assumed),
+                                 bytes_text(assumed), has_advice() ? "the advice took" : "were predicted");
   if (!has_advice()) {
     line += fmt::format(" (dense: {})", bytes_text(plan_.dense_cost.bytes_sent));
     return log::info(communicator_.rank(), "{}", line);
@@ -286,7 +292,7 @@ void RunRecorder::finish(std::uint64_t hash) {
                              .first_step = report_->first_step(),
                              .wall_seconds = report_->wall_seconds(),
                              .dense_bytes = plan_.dense_cost.bytes_sent,
-                             .is_dense = config_.compression.is_dense()};
+                             .is_dense = config_.compression.is_dense() && plan_.steps_per_exchange == 1};
     for (const std::string& line : final_report(results, outcome)) log::info(0, "{}", line);
   });
 }
@@ -294,7 +300,8 @@ void RunRecorder::finish(std::uint64_t hash) {
 Summary RunRecorder::summary(std::uint64_t hash, double bytes_sent, Moment time) const {
   const Progress& progress = state_.progress;
   const std::uint64_t steps = std::max<std::uint64_t>(progress.step, 1);
-  const double density = density_at(config_.compression, state_.position.epoch(steps - 1), steps - 1);
+  const std::uint64_t period = plan_.steps_per_exchange, exchanges = (steps + period - 1) / period;
+  const double density = density_at(config_.compression, state_.position.epoch(steps - 1), exchanges - 1);
   const std::size_t sparse = generation_.gradient_exchange->sparse_tensors(density);
   return {.final_eval = progress.last,
           .best_eval = progress.best,
@@ -304,8 +311,8 @@ Summary RunRecorder::summary(std::uint64_t hash, double bytes_sent, Moment time)
           .network = generation_.is_virtual() ? std::optional(config_.network) : std::nullopt,
           .throughput = progress.samples_per_second(),
           .bytes_sent_total = bytes_sent,
-          .predicted_bytes = predicted_,
-          .density_mean = progress.density_sum / static_cast<double>(steps),
+          .predicted_bytes = per_step(predicted_, period),
+          .density_mean = progress.density_sum / static_cast<double>(exchanges),
           .tensors_sparse = sparse,
           .tensors_dense = state_.network.arena().parameters().size() - sparse,
           .world_size = communicator_.size(),

@@ -125,6 +125,8 @@ class RunRecorder {
   void record_residuals();
   void warn_if_traffic_exceeds_dense(const StepRecord& record);
   bool has_advice() const;
+  /// Returns the unit of what is counted by exchanges.
+  const char* unit() const { return plan_.steps_per_exchange > 1 ? "exchange" : "step"; }
   /// Logs a line that ends in this advice; a warning if dense is faster.
   void tell(const std::string& text, const StepAdvice& advice);
   Summary summary(std::uint64_t hash, double bytes_sent, Moment time) const;
@@ -140,7 +142,7 @@ class RunRecorder {
   std::unique_ptr<MetricsWriter> metrics_;     // rank 0 only, from begin() on
   std::unique_ptr<ProgressReport> report_;     // likewise
   std::unique_ptr<StepTimeline> timeline_;     // null without logging.trace, and before begin()
-  ByteForecast predicted_;                     // of a step at the target density
+  ByteForecast predicted_;                     // of an exchange at the target density
   std::optional<TrafficCheck> traffic_check_;  // where ranks exchange selections
 };
 

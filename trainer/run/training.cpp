@@ -119,6 +119,8 @@ void Training::tell_resize(const DataPosition& stopped, int workers) {
   std::vector<std::string> rules = generation_.gradient_exchange->describe_resharding();
   if (state_.network.statistics().size() > 0) rules.emplace_back("batch-norm statistics start from their mean");
   if (state_.network.carries_state()) rules.emplace_back("the state carried from batch to batch starts from zeros");
+  if (config_.update.scheme.entry().steps_locally)
+    rules.emplace_back("the optimizer of rank r goes on from that of rank r modulo the former number of workers");
   if (selects_by_cost(config_)) rules.emplace_back("the cost model decides anew");
   if (rules.empty()) rules.emplace_back("nothing is kept by workers");
   log::info(communicator_.rank(), "state of {} workers for {}: {}", workers, communicator_.size(),
@@ -141,6 +143,7 @@ int Training::train() {
     const bool stop = !last && is_synchronized && outcome.stop;
     recorder_.end_step(last || stop);
     if (is_synchronized && (stop || last || checkpoint_is_due())) save_checkpoint();
+    if (is_synchronized) state_.synchronized_step = progress.step;
     if (stop) {
       log::info(communicator_.rank(),
                 "a signal stopped the run after step {}; a checkpoint is saved: --resume auto "
@@ -160,11 +163,11 @@ StepOutcome Training::run_step() {
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
   StepSample& sample = generation_.sample;
   sample.timers.reset();
-  const StepValues values{
-      .learning_rate = state_.schedule->learning_rate(state_.position.scheduled(progress.step)),
-      .density = density_at(config_.compression, state_.position.epoch(progress.step), progress.step),
-      .accumulated = recorder_.dump_target(),
-      .is_last = progress.step + 1 == state_.total_steps};
+  const StepValues values{.learning_rate = state_.schedule->learning_rate(state_.position.scheduled(progress.step)),
+                          .density = density_at(config_.compression, state_.position.epoch(progress.step),
+                                                progress.step / generation_.steps_per_exchange),
+                          .accumulated = recorder_.dump_target(),
+                          .is_last = progress.step + 1 == state_.total_steps};
   StepOutcome outcome;
   {
     const ScopedRecording recording = recorder_.record_timeline();

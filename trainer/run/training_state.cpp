@@ -18,6 +18,7 @@ constexpr const char* kConfig = "config";
 constexpr const char* kConfigHash = "config_hash";
 constexpr const char* kParameters = "parameters";
 constexpr const char* kStatistics = "statistics";
+constexpr const char* kOptimizer = "optimizer/";
 constexpr const char* kCarriedState = "carried_state";
 constexpr const char* kBytesSent = "bytes_sent";
 constexpr const char* kSeconds = "seconds";
@@ -109,6 +110,11 @@ std::optional<Config> saved_config(const Archive& model) {
   }
 }
 
+/// Returns whether every rank of a run has an optimizer of its own.
+bool has_own_optimizers(const Config& config) {
+  return config.update.scheme.entry().steps_locally;
+}
+
 /// Checks the model. @throws ConfigError that names both models if the checkpoint's is another one than `config` names.
 void require_same_model(const Archive& model, const std::string& source, const Config& config,
                         const layers::Network& network) {
@@ -150,13 +156,14 @@ void TrainingState::save(Archive& model, std::span<const float> mean_statistics)
   model.put_text(kConfigHash, config_hash(config));
   model.put_array<float>(kParameters, parameters());
   model.put_array<float>(kStatistics, mean_statistics);
-  optimizer->save(model, "optimizer/");
+  if (!has_own_optimizers(config)) optimizer->save(model, kOptimizer);
   schedule->save(model, "schedule/");
   save_progress(model, progress);
   save_position(model, position.at(progress.step));
 }
 
 void TrainingState::save_rank(Archive& rank) {
+  if (has_own_optimizers(config)) optimizer->save(rank, kOptimizer);
   kernels::HostMirror<float> statistics, carried;
   rank.put_array<float>(kStatistics, statistics.of(network.statistics()));
   rank.put(kBytesSent, progress.bytes_sent);
@@ -169,9 +176,9 @@ DataPosition TrainingState::reshard_from(StateSource& source, int workers,
   const Archive& model = source.model();
   require_same_model(model, source.name(), config, network);
   read_array(model, kParameters, network.arena().values());
-  optimizer->load(model, "optimizer/");
   schedule->load(model, "schedule/");
   progress = load_progress(model);
+  synchronized_step = progress.step;
   DataPosition stopped = load_position(model);
   position.resume(progress.step, stopped, continue_epoch);
   set_length();
@@ -194,6 +201,15 @@ void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped) 
   if (carried.empty() || !rows_stay) return;
   network.set_state(layers::Mode::kTrain, static_cast<std::size_t>(config.train.batch_size),
                     View<const float>(std::span<const float>(carried)));
+}
+
+void TrainingState::load_optimizer(const Archive& model, const Archive& rank) {
+  const bool is_own = exchange::has_fields(rank, kOptimizer);
+  require(!is_own || has_own_optimizers(config),
+          "every worker of the checkpoint has an optimizer of its own, and with update.scheme = \"{}\" they share one: "
+          "expected the scheme that saved it",
+          config.update.scheme.name);
+  optimizer->load(is_own ? rank : model, kOptimizer);
 }
 
 void TrainingState::add_rank(const Archive& rank, const exchange::ReshardedParts& what) {

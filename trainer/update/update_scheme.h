@@ -2,12 +2,15 @@
 /// UpdateScheme: how gradients become updates: what the workers exchange in a step, and what each applies.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "core/archive.h"
 #include "core/component_traits.h"
+#include "core/parameter.h"
 #include "core/registry.h"
 #include "core/view.h"
 
@@ -17,7 +20,7 @@ struct Generation;  // trainer/run/generation.h
 
 /// The values of one step.
 struct StepValues {
-  double learning_rate = 0;
+  double learning_rate = 0;      ///< of the optimizer
   double density = 1;            ///< target of an exchange, in (0, 1]
   View<float> accumulated = {};  ///< as ExchangeStep::accumulated
   bool is_last = false;          ///< of the run: after it the ranks are synchronized
@@ -29,6 +32,13 @@ struct StepOutcome {
   bool stop = false;         ///< a signal has reached some rank
 };
 
+/// The demands of a scheme with given settings on the run around it.
+struct UpdateTraits {
+  std::int64_t steps_per_exchange = 1;   ///< the ranks exchange in steps that are multiples of it, and in the last
+  std::size_t floats_per_parameter = 0;  ///< floats of state of each rank, at most
+  std::size_t saved_floats_per_parameter = 0;  ///< the part that a checkpoint holds once for all ranks
+};
+
 /// The update rule of one rank. It has its own state; network, optimizer and exchange are the generation's.
 class UpdateScheme {
  public:
@@ -37,13 +47,15 @@ class UpdateScheme {
   /// Collective. Trains on the next batch. @throws comm::CollectiveError if a gradient is not finite and such steps are
   /// not skipped.
   virtual StepOutcome step(Generation& generation, const StepValues& values) = 0;
-  /// Returns whether all ranks hold the same parameters and the same optimizer after the steps so far. Evaluations,
-  /// comparisons of replicas, checkpoints and stops are left out where they do not. After a run's last step
-  /// (StepValues::is_last) they do.
+  /// Returns whether all ranks hold the same parameters after the steps so far. Evaluations, comparisons of replicas,
+  /// checkpoints, lines of metrics and stops wait until they do. After a run's last step (StepValues::is_last) they do.
   virtual bool is_synchronized() const = 0;
   /// Saves this rank's state between synchronized steps below `prefix`. Most schemes have none.
   virtual void save(Archive& /*rank*/, const std::string& /*prefix*/) const {}
   virtual void load(const Archive& /*rank*/, const std::string& /*prefix*/) {}
+  /// Saves the state that all ranks share after a synchronized step: any rank's, and any number of ranks takes it over.
+  virtual void save_shared(Archive& /*model*/, const std::string& /*prefix*/) const {}
+  virtual void load_shared(const Archive& /*model*/, const std::string& /*prefix*/) {}
 };
 
 struct UpdateSchemeEntry : RegistryEntry {
@@ -53,7 +65,13 @@ struct UpdateSchemeEntry : RegistryEntry {
   /// A step exchanges the gradient that it computes, with Generation::overlapped as the gate. Otherwise
   /// compression.overlap has no effect.
   bool overlaps = false;
-  std::function<std::unique_ptr<UpdateScheme>(const Settings&)> make;
+  /// Every rank steps by an optimizer of its own, whose state checkpoints keep for each rank, and the ranks exchange
+  /// changes of parameters. What belongs to gradients (their momentum, their clipping after the exchange) is refused.
+  bool steps_locally = false;
+  /// Makes a scheme for the parameters of an arena that outlives it.
+  std::function<std::unique_ptr<UpdateScheme>(const Settings&, ParameterArena&)> make;
+  /// @throws ConfigError naming the keys of settings that do not fit together.
+  std::function<UpdateTraits(const Settings&)> traits = [](const Settings&) { return UpdateTraits{}; };
 };
 
 }  // namespace dragonn::trainer

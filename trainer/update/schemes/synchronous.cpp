@@ -54,7 +54,8 @@ const Registration<UpdateSchemeEntry> registration{
       .source = "docs/algorithms.md, section 0"},
      {},
      /*overlaps=*/true,
-     [](const Settings&) { return std::make_unique<Synchronous>(); }}};
+     /*steps_locally=*/false,
+     [](const Settings&, ParameterArena&) { return std::make_unique<Synchronous>(); }}};
 
 }  // namespace
 }  // namespace dragonn::trainer

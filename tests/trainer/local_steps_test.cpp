@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+/// Local steps: published vectors, agreement with synchronous training, resumes, and what belongs to gradients alone.
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "comm/agreement.h"
+#include "comm/local/local.h"
+#include "core/file.h"
+#include "optim/optimizer.h"
+#include "tests/exchange/combinations.h"
+#include "tests/trainer/quick_run.h"
+#include "trainer/metrics/metrics.h"
+#include "trainer/run/plan.h"
+#include "trainer/run/signals.h"
+#include "trainer/run/training.h"
+#include "trainer/update/schemes/outer_parameters.h"
+
+namespace dragonn::trainer::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Overrides = std::vector<std::string>;
+
+RunSpec local_config(std::int64_t inner_steps, Overrides overrides = {}) {
+  overrides.insert(overrides.begin(), {"update.scheme=local", fmt::format("update.inner_steps={}", inner_steps)});
+  return quick_config(overrides);
+}
+
+fs::path checkpoint_of(const TemporaryFolder& folder, std::uint64_t step) {
+  return folder.path() / "checkpoints" / CheckpointStore::folder_name(step);
+}
+
+std::unique_ptr<optim::Optimizer> sgd(ParameterArena& arena, double momentum) {
+  const optim::OptimizerEntry& entry = Registry<optim::OptimizerEntry>::instance().at("sgd");
+  Settings settings(entry.settings);
+  settings.set("weight_decay", 0.0);
+  settings.set("momentum", momentum);
+  settings.set("nesterov", momentum > 0);
+  return entry.make(settings, arena);
+}
+
+/// Returns a parameter of one element after each of `rounds` rounds of two equal ranks: 1 at first, and moved by -2 in
+/// each of six inner steps.
+std::vector<float> after_rounds(int rounds, double outer_rate, double momentum) {
+  constexpr int kInnerSteps = 6, kRanks = 2;
+  ParameterArena arena;
+  arena.declare("w", {1, 1}, ParameterRole::kWeight);
+  arena.allocate();
+  float& parameter = arena.values().host()[0];
+  parameter = 1;
+  OuterParameters outer(arena, sgd(arena, momentum));
+  std::vector<float> values;
+  for (int round = 0; round < rounds; ++round) {
+    outer.keep();
+    for (int step = 0; step < kInnerSteps; ++step) parameter -= 2;
+    const std::vector<float> sum{kRanks * outer.take_change().host()[0]};
+    const exchange::BucketSum exchanged{.size = 1, .dense = View<const float>(std::span(sum))};
+    outer.step(std::span(&exchanged, 1), kRanks, outer_rate, static_cast<std::uint64_t>(round));
+    values.push_back(parameter);
+  }
+  return values;
+}
+
+float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  float largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+std::uint64_t messages_sent(const comm::Communicator& communicator) {
+  std::uint64_t sum = 0;
+  for (const comm::Traffic& traffic : communicator.traffic().by_phase()) sum += traffic.messages_sent;
+  return sum;
+}
+
+std::string error_of(const Overrides& overrides) {
+  try {
+    local_config(3, overrides);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("trainer");
+
+TEST_CASE("local steps: the outer step has torchft's values, and those of Nesterov's momentum") {
+  // torchft's fixture, its layer that is synchronized at steps 6 and 12.
+  CHECK(after_rounds(2, 2, 0) == std::vector<float>{-23, -47});
+  // Change 12: b = 12, then 12 / 2 + 12; each step moves by change + b / 2.
+  CHECK(after_rounds(2, 1, 0.5) == std::vector<float>{-17, -38});
+}
+
+TEST_CASE("local steps: one inner step of SGD and one outer step of SGD are a step of synchronous SGD") {
+  for (const int world_size : {1, 3}) {
+    CAPTURE(world_size);
+    const auto run = [&](const RunSpec& config) {
+      const TemporaryFolder folder;
+      return quick_run(config, world_size, folder.path()).parameters;
+    };
+    const std::vector<float> expected = run(quick_config({"optimizer.momentum=0"}));
+    for (const auto& [inner, outer] : {std::pair("1.0", "0.05"), std::pair("0.05", "1.0")}) {
+      const std::vector<float> parameters =
+          run(local_config(1, {"optimizer.momentum=0", fmt::format("optimizer.learning_rate={}", inner),
+                               fmt::format("update.outer.learning_rate={}", outer), "update.outer.momentum=0"}));
+      // Each of six steps rounds a parameter, below 1, and the change.
+      CHECK(largest_difference(parameters, expected) < 6 * 2 * 6e-8f);
+    }
+  }
+}
+
+TEST_CASE("local steps: density 1 has the bits of dense exchanges") {
+  const auto run = [](Overrides overrides) {
+    const TemporaryFolder folder;
+    return quick_run(local_config(2, std::move(overrides)), 2, folder.path()).parameters;
+  };
+  CHECK(run({"compression.method=topk", "compression.density=1"}) == run({}));
+  CHECK(run({"compression.method=topk"}) != run({}));
+}
+
+TEST_CASE("local steps: inner steps send no message, and the ranks hold the same parameters after an exchange") {
+  const RunSpec config = local_config(3, {"compression.method=topk"});
+  const TemporaryFolder folder;
+  const Job job{config, load_data(config), {folder.path()}, ""};
+  std::vector<std::vector<float>> parameters(2);
+  comm::run_local(2, local_options(config), [&](comm::Communicator& communicator) {
+    layers::Network network = make_network(config, *job.data.train);
+    const RunPlan plan = plan_run(config, network, communicator.size());
+    TrainingState state(config, std::move(network));
+    Training training(job, plan, state, communicator);
+    Generation& generation = training.generation();
+    generation.loader.seek(0, 0);
+    for (std::uint64_t step = 1; step <= 7; ++step) {
+      const std::uint64_t before = messages_sent(communicator);
+      const bool is_last = step == 7;
+      const StepOutcome outcome = generation.scheme->step(
+          generation, {.learning_rate = 0.05, .density = config.compression.density, .is_last = is_last});
+      ++state.progress.step;
+      const bool exchanges = step % 3 == 0 || is_last;
+      if (outcome.is_exchanged != exchanges || generation.scheme->is_synchronized() != exchanges)
+        throw Error("the third step, the sixth and the last exchange");
+      if ((messages_sent(communicator) > before) != exchanges) throw Error("other steps send no message");
+    }
+    const std::span<const float> mine = state.parameters();
+    parameters[static_cast<std::size_t>(communicator.rank())].assign(mine.begin(), mine.end());
+  });
+  CHECK(parameters[0] == parameters[1]);
+}
+
+TEST_CASE("local steps: checkpoints, lines of metrics and evaluations wait for the next exchange") {
+  const TemporaryFolder folder;
+  const RunSpec config = local_config(3, {"checkpoint.every_steps=2", "checkpoint.keep=9", "train.eval_every_epochs=1",
+                                          "train.max_steps=0", "data.train_samples=30", "train.epochs=2"});
+  quick_run(config, 2, folder.path());  // 5 steps in an epoch
+  for (std::uint64_t step = 1; step <= 10; ++step)
+    CHECK(fs::exists(checkpoint_of(folder, step)) == (step % 3 == 0 || step == 10));
+  std::ifstream lines(folder.path() / "metrics.jsonl");
+  std::vector<std::string> kinds;
+  for (std::string text; std::getline(lines, text);) {
+    const auto line = nlohmann::json::parse(text);
+    kinds.push_back(fmt::format("{} {}", line["kind"].get<std::string>(), line["step"].get<int>()));
+    if (line["kind"] != "step") continue;
+    const double exchanges = std::ceil(line["step"].get<double>() / 3);
+    const double bytes = line["bytes_sent"]["mean"].get<double>();
+    CHECK(line["bytes_per_step"].get<double>() == doctest::Approx(bytes * exchanges / line["step"].get<double>()));
+  }
+  CHECK(kinds == std::vector<std::string>{"step 3", "step 6", "eval 6", "step 9", "step 10", "eval 10"});
+  const auto summary = nlohmann::json::parse(read_text_file(folder / "summary.json"));
+  CHECK(summary["density_mean"] == 1);
+  const RunPlan plan = plan_run(config, make_network(config), 2);
+  CHECK(summary["predicted_bytes_per_step"]["expected"].get<double>() ==
+        doctest::Approx(plan.exchange.cost().bytes_sent / 3));
+  CHECK(contains(describe(plan, config, 2), "one exchange in 3 steps: "));
+  CHECK(contains(describe(plan, config, 2), "update scheme"));
+}
+
+TEST_CASE("local steps: a resumed run has the bits of one that did not stop, on every rank") {
+  for (const int world_size : {1, 2, 3}) {
+    for (const char* method : {"dense", "topk"}) {
+      CAPTURE(world_size);
+      CAPTURE(method);
+      const auto config = [&](std::uint64_t steps) {
+        return local_config(2,
+                            {"optimizer.name=adamw", "optimizer.learning_rate=0.01", "update.outer.momentum=0.5",
+                             fmt::format("compression.method={}", method), fmt::format("train.max_steps={}", steps)});
+      };
+      const TemporaryFolder whole, first, second;
+      const QuickResult expected = quick_run(config(8), world_size, whole.path());
+      quick_run(config(4), world_size, first.path());
+      const std::string checkpoint = checkpoint_of(first, 4).string();
+      CHECK(quick_run(config(8), world_size, second.path(), checkpoint).parameters == expected.parameters);
+      for (int rank = 0; rank < world_size; ++rank) {
+        const Archive went_on = CheckpointStore::read_rank(checkpoint_of(second, 8), rank);
+        const Archive ran_through = CheckpointStore::read_rank(checkpoint_of(whole, 8), rank);
+        for (const char* field : {"optimizer/first", "optimizer/second"})
+          CHECK(went_on.get_vector<float>(field) == ran_through.get_vector<float>(field));
+      }
+      const Archive model = CheckpointStore::read_model(checkpoint_of(whole, 8));
+      CHECK_FALSE(model.contains("optimizer/first"));
+      CHECK(model.contains("update/outer/momentum"));
+    }
+  }
+}
+
+TEST_CASE("local steps: a rank of another number of workers takes the optimizer of rank r modulo the former number") {
+  const Overrides overrides{"optimizer.name=adamw", "compression.method=topk", "train.max_steps=2"};
+  const RunSpec config = local_config(2, overrides);
+  for (const auto& [workers, others] : {std::pair(2, 3), std::pair(3, 2)}) {
+    CAPTURE(workers);
+    const TemporaryFolder folder;
+    quick_run(config, workers, folder.path());
+    const fs::path checkpoint = checkpoint_of(folder, 2);
+    const Job job{config, load_data(config), {folder.path()}, ""};
+    std::vector<Archive> taken(static_cast<std::size_t>(others));
+    comm::run_local(others, local_options(config), [&](comm::Communicator& communicator) {
+      layers::Network network = make_network(config, *job.data.train);
+      const RunPlan plan = plan_run(config, network, communicator.size());
+      TrainingState state(config, std::move(network));
+      Generation generation(job, plan, state, communicator);
+      CheckpointSource source(checkpoint);
+      generation.reshard_from(source);
+      state.save_rank(taken[static_cast<std::size_t>(communicator.rank())]);
+    });
+    for (int rank = 0; rank < others; ++rank) {
+      const Archive saved = CheckpointStore::read_rank(checkpoint, rank % workers);
+      CHECK(taken[static_cast<std::size_t>(rank)].get_vector<float>("optimizer/first") ==
+            saved.get_vector<float>("optimizer/first"));
+    }
+  }
+}
+
+TEST_CASE("local steps: a run goes on locally from a synchronous one, and not the other way round") {
+  const TemporaryFolder synchronous, local, back;
+  quick_run(quick_config({"train.max_steps=2"}), 2, synchronous.path());
+  quick_run(local_config(2, {"train.max_steps=4"}), 2, local.path(), checkpoint_of(synchronous, 2).string());
+  CHECK(CheckpointStore::read_rank(checkpoint_of(local, 4), 1).contains("optimizer/momentum"));
+  std::string error;
+  try {
+    quick_run(quick_config(), 2, back.path(), checkpoint_of(local, 4).string());
+  } catch (const Error& thrown) {
+    error = thrown.what();
+  }
+  CHECK(contains(error, "with update.scheme = \"synchronous\" they share one: expected the scheme that saved it"));
+}
+
+TEST_CASE("local steps: an abandoned exchange of changes is made up for by the next") {
+  constexpr int kRanks = 2;
+  const exchange::ExchangeRules rules = exchange::testing::rules_of({"topk", "allgather", "residual"});
+  std::vector<double> lost(4);  // by element: changes of all ranks, less what was applied and what stays behind
+  std::vector<std::vector<float>> changes{{5, -2, 1, 3}, {4, 1, -6, 2}};
+  comm::run_local(kRanks, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+    const std::vector<float>& change = changes[static_cast<std::size_t>(communicator.rank())];
+    ParameterArena arena;
+    arena.declare("w", {2, 2}, ParameterRole::kWeight);
+    arena.allocate();
+    exchange::GradientExchange exchange(rules, arena, communicator);
+    OuterParameters outer(arena, sgd(arena, 0));
+    StepTimers timers;
+    const auto moved = [&] {
+      outer.keep();
+      for (std::size_t i = 0; i < change.size(); ++i) arena.values().host()[i] -= change[i];
+      return exchange.run({.density = 0.25}, outer.take_change(), timers);
+    };
+    moved();
+    exchange.abandon();
+    if (std::ranges::any_of(arena.values().host(), [](float value) { return value != 0; }))
+      throw Error("an abandoned exchange leaves the common parameters");
+    const auto sums = moved();
+    exchange.commit(timers);
+    outer.step(sums, kRanks, 1, 0);
+    std::vector<double> mass(4);
+    for (std::size_t i = 0; i < mass.size(); ++i) {
+      const float kept = exchange.memory(0).residual().host()[i];
+      mass[i] = 2 * change[i] - kept + arena.values().host()[i];  // each rank applied half of the sum
+    }
+    communicator.allreduce_sum(std::span<double>(mass));
+    if (communicator.rank() == 0) lost = mass;
+  });
+  CHECK(lost == std::vector<double>(4));
+}
+
+TEST_CASE("local steps: a worker skips its own step if its gradient is not finite, where steps are skipped") {
+  const TemporaryFolder folder;
+  // Steps of this rate multiply the parameters by about 1e8 each, so only the first few have finite gradients.
+  const auto run = [&](const char* non_finite) {
+    return quick_run(local_config(6, {"optimizer.learning_rate=1e8", fmt::format("train.non_finite={}", non_finite)}),
+                     2, folder.path());
+  };
+  CHECK_THROWS_AS(run("error"), comm::CollectiveError);
+  const QuickResult skipping = run("skip");
+  CHECK(skipping.exit_code == 0);
+  CHECK(std::ranges::all_of(skipping.parameters, [](float value) { return std::isfinite(value); }));
+}
+
+TEST_CASE("local steps: a signal stops the run at the next exchange, with a checkpoint") {
+  StopSignals::install();
+  std::raise(SIGUSR1);
+  const TemporaryFolder folder;
+  CHECK(quick_run(local_config(3), 2, folder.path()).exit_code == kExitRequeue);
+  const auto checkpoints = CheckpointStore(folder.path() / "checkpoints").list();
+  CHECK(checkpoints == std::vector<fs::path>{checkpoint_of(folder, 3)});
+  StopSignals::install();
+}
+
+TEST_CASE("local steps: what belongs to gradients is refused in one line, and dgc keeps a plain residual") {
+  CHECK(local_config(3, {"compression.method=dgc"}).compression.memory.name == "residual");
+  CHECK(
+      error_of({"compression.method=topk", "compression.memory=momentum_correction"}) ==
+      "quick.toml: compression.memory = \"momentum_correction\" applies the momentum of gradients, and update.scheme = "
+      "\"local\" exchanges changes of parameters: expected none | residual");
+  CHECK(contains(error_of({"compression.method=topk", "compression.acc_form=folded"}), "expected \"raw\""));
+  CHECK(contains(error_of({"train.clip=global"}), "expected none | local | local_sqrt_workers"));
+  CHECK(contains(error_of({"update.outer.optimizer=sdg"}), "update.outer.optimizer = \"sdg\": expected adam | adamw"));
+  CHECK(contains(error_of({"update.outer.rate=1"}), "unknown key"));
+  CHECK(contains(error_of({"update.outer.rate=1"}), "update.outer.learning_rate"));
+  CHECK(contains(error_of({"update.inner_steps=0"}), "expected integer of at least 1"));
+}
+
+TEST_CASE("local steps: the outer settings stand in a table, or behind a dot, and print so that they read back") {
+  const std::string text = std::string(kQuickConfig) + "[update]\nscheme = \"local\"\n";
+  const RunSpec table = parse_config(text + "[update.outer]\nmomentum = 0.5\n", "a.toml");
+  CHECK(table.update.scheme.settings.number("outer.momentum") == 0.5);
+  CHECK(to_toml(parse_config(to_toml(table), "b.toml")) == to_toml(table));
+  CHECK(to_toml(parse_config(text + "outer.momentum = 0.5\n", "c.toml")) == to_toml(table));
+  // Another scheme on the command line drops the file's settings.
+  CHECK(parse_config(text + "inner_steps = 5\n", "d.toml", Overrides{"update.scheme=synchronous"}).notes.size() == 1);
+}
+
+TEST_SUITE_END();
+
+}  // namespace dragonn::trainer::testing
