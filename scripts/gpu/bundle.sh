@@ -14,8 +14,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 readonly largest=45000000 # bytes: some machines take no more
-readonly all_stages=smoke,profile,variants,pytorch,rest,memcheck
-readonly lab=bench/cuda/select_lab.cu
+readonly all_stages=smoke,profile,pytorch,rest,memcheck
 
 die() { echo "bundle.sh: $*" >&2 && exit 2; }
 bin='' folder=build/gpu_bundle architectures=90 for=$all_stages
@@ -43,7 +42,7 @@ for stage in "${stages[@]}"; do
   case $stage in # the tests are those with cases for a GPU
     smoke) programs+=(dragonn-bench test_kernels test_comm) ;;
     profile) programs+=(dragonn-bench dragonn-train) ;;
-    variants | pytorch) ;;
+    pytorch) ;;
     rest) programs+=(dragonn-{bench,train,compare} test_{kernels,comm,layers,optim,compress,exchange,trainer}) ;;
     memcheck) programs+=(test_kernels) ;;
     convergence) programs+=(dragonn-train dragonn-compare) ;;
@@ -56,9 +55,7 @@ if [ -z "$bin" ]; then
   export DRAGONN_CUDA_ARCHITECTURES=$architectures
   # shellcheck source=scripts/build.sh
   . scripts/build.sh
-  targets=("${programs[@]}")
-  if wants variants && [ -f $lab ]; then targets+=(select_lab); fi
-  [ ${#targets[@]} -eq 0 ] || build cuda "${targets[@]}"
+  [ ${#programs[@]} -eq 0 ] || build cuda "${programs[@]}"
   bin=build/cuda/bin
 fi
 for name in "${programs[@]}"; do
@@ -117,12 +114,6 @@ for name in "${programs[@]}"; do
   strip -o "$stage/bin/$name" "$bin/$name"
   add_libraries "$bin/$name"
 done
-# Variants of the selection's sweep: the source, for a machine with nvcc, and the program for one without.
-if wants variants && [ -f $lab ]; then
-  mkdir -p "$stage/lab"
-  cp $lab "$stage/lab/"
-  [ ! -x "$bin/select_lab" ] || strip -o "$stage/lab/select_lab" "$bin/select_lab"
-fi
 if wants pytorch rest; then
   mkdir "$stage/python"
   cp scripts/gpu/pytorch_rows.py scripts/pytorch_models.py scripts/runs.py "$stage/python/"

@@ -4,7 +4,6 @@
 #   smoke      the driver and missing libraries; the GPU's test cases of kernels and comm; selections of 2^28 floats beside
 #              copies and CUB's; training steps of resnet20 and resnet50 in tf32 and bf16, with CUDA graphs and without
 #   profile    where the time of the selection's sweep and of a training step goes: by ncu, nsys and dragonn's own timers
-#   variants   variants of the sweep (select_lab), compiled here where nvcc is
 #   pytorch    the same selections and training steps in PyTorch, eager and compiled, row by row for the time that is left
 #   rest       all other tests, sums of sparse lists, codes, training steps, and short trainings by workers that share the GPU
 #   memcheck   compute-sanitizer's memcheck and racecheck over the kernels' tests; only when asked for
@@ -23,7 +22,7 @@
 set -uo pipefail
 # shellcheck source=scripts/gpu/bundle_common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/bundle_common.sh"
-readonly known=(smoke profile variants pytorch rest memcheck) workers=4
+readonly known=(smoke profile pytorch rest memcheck) workers=4
 readonly methods=(dense topk dragonn dgc sidco_e randomk)
 only='' precisions='' variants='' patience=1 # options
 device=cuda numel=268435456 decode_numel=16777216 rounds=9 steps=100 samples=32 cases='gpu: *'
@@ -85,7 +84,7 @@ pack() {
 
 # error_of LOG: the line that names the error, or else the last one.
 error_of() {
-  grep -a -m 1 -E ' E |^(dragonn-[a-z]+|pytorch_rows|skipped|select_lab): | ERROR: ' "$1" || tail -n 1 "$1"
+  grep -a -m 1 -E ' E |^(dragonn-[a-z]+|pytorch_rows|skipped): | ERROR: ' "$1" || tail -n 1 "$1"
 }
 
 # limited NAME LIMIT COMMAND...: output goes to logs/NAME.log, the status and seconds to logs/NAME.status.
@@ -186,19 +185,6 @@ run_profile() {
     say "  a step of resnet20, batch $samples, bucket = model: $(
       grep -a -o '"seconds":{[^}]*}' "runs/timers_$method/metrics.jsonl" | tail -n 1)"
   done
-}
-
-# select_lab.cu compares its variants with each other, and prints a table.
-run_variants() {
-  has lab/select_lab.cu || return
-  local compiler
-  compiler=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc)
-  if [ -n "$compiler" ]; then
-    part lab_build 120 "$compiler" -O3 -std=c++20 --fmad=false -arch=native -o lab/built lab/select_lab.cu && mv lab/built lab/select_lab
-  fi
-  if [ ! -x lab/select_lab ]; then say "variants: no nvcc here, and no program in the bundle" && return; fi
-  part lab 120 lab/select_lab --numel $numel
-  cat logs/lab.log >>"$results/table.txt"
 }
 
 # pytorch NAME LIMIT OPTION...: rows of scripts/gpu/pytorch_rows.py. Those that it wrote before it was stopped count.

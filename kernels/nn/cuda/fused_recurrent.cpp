@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Recurrent layers by cuDNN's calls for them. It is compiled and has not run yet; the emulation has none.
+// Recurrent layers by cuDNN's calls for them; the emulation has none.
 #include "kernels/nn/cuda/fused_recurrent.h"
 
 #include <algorithm>
