@@ -13,15 +13,17 @@ namespace dragonn::compress {
 
 /// The position of the training, and the density at which the schedule ends.
 struct DensityPoint {
-  double density = 1.0;    ///< target of the run, in (0, 1]
-  std::size_t epoch = 0;   ///< from 0
-  std::uint64_t step = 0;  ///< from 0, over the whole run
+  double density = 1.0;     ///< target of the run, in (0, 1]
+  std::size_t epoch = 0;    ///< from 0
+  std::uint64_t step = 0;   ///< from 0, over the whole run
+  std::uint64_t steps = 0;  ///< of the whole run; 0: not known
 };
 
 struct DensityScheduleEntry : RegistryEntry {
   static constexpr const char* kKind = "density schedule";
   /// Returns the density of a step before it is clamped; see density_at.
   std::function<double(const Settings&, const DensityPoint&)> at;
+  bool needs_length = false;  ///< DensityPoint::steps must be known
 };
 
 /// Returns the density of one step by the schedule `name`, never below `point.density` and never above 1. A pure

@@ -52,6 +52,18 @@ TEST_SUITE("compress") {
     CHECK(at("oktopk_dense", {.density = 0.01}, {{"dense_steps", std::int64_t{0}}}) == 0.01);
   }
 
+  TEST_CASE("dense_ends is dense in the first and the last share of the steps") {
+    const Overrides shares{{"first_share", 0.1}, {"last_share", 0.25}};
+    const auto density = [&](std::uint64_t step) {
+      return at("dense_ends", {.density = 0.01, .step = step, .steps = 40}, shares);
+    };
+    CHECK(density(3) == 1.0);
+    CHECK(density(4) == 0.01);
+    CHECK(density(29) == 0.01);
+    CHECK(density(30) == 1.0);
+    CHECK(density(39) == 1.0);
+  }
+
   TEST_CASE("no schedule falls below the target or rises above 1") {
     for (const std::string& name : Registry<DensityScheduleEntry>::instance().names()) {
       for (const double density : {1.0, 0.5, 0.02, 1e-4}) {

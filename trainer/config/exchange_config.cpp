@@ -140,6 +140,11 @@ void check_without_run(const Config& config) {
           "compression.select_tensors = \"cost_model\" needs a training run: expected all or a number of elements");
   require(compression.profile.empty(), "compression.profile = \"{}\" is of no use without a cost model: expected none",
           compression.profile);
+  const std::string& schedule = compression.density_schedule.name;
+  require(!Registry<compress::DensityScheduleEntry>::instance().at(schedule).needs_length,
+          "compression.density_schedule = \"{}\" needs a training run, whose number of steps is known: expected "
+          "another one",
+          schedule);
   const CommConfig& comm = config.comm;
   require(comm.backend != Backend::kNccl,
           "comm.backend = \"nccl\" needs gradients on a GPU: expected auto | mpi | tcp");
@@ -226,11 +231,12 @@ void check_exchange(const Config& config, const exchange::ExchangeRules& rules) 
   exchange::check_rules(rules);
 }
 
-double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t exchange) {
+double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t exchange,
+                  std::uint64_t exchanges) {
   if (!compression.selects()) return 1.0;
   return compress::density_at(
       compression.density_schedule.name, compression.density_schedule.settings,
-      {.density = compression.density, .epoch = static_cast<std::size_t>(epoch), .step = exchange});
+      {.density = compression.density, .epoch = static_cast<std::size_t>(epoch), .step = exchange, .steps = exchanges});
 }
 
 double density_of_step(const CompressionConfig& compression, std::uint64_t step, std::uint64_t steps_per_epoch) {
@@ -241,7 +247,8 @@ std::vector<double> sparse_densities(const CompressionConfig& compression, std::
                                      std::uint64_t steps_per_epoch, std::uint64_t steps_per_exchange) {
   std::vector<double> densities;
   for (std::uint64_t step = 0; step < steps; ++step) {
-    const double density = density_at(compression, step / steps_per_epoch, step / steps_per_exchange);
+    const double density = density_at(compression, step / steps_per_epoch, step / steps_per_exchange,
+                                      (steps + steps_per_exchange - 1) / steps_per_exchange);
     const bool known = !densities.empty() && densities.back() == density;
     if (density < 1 && !known && !std::ranges::count(densities, density)) densities.push_back(density);
   }

@@ -31,8 +31,10 @@ void check_comm(const Config& config);
 void check_exchange(const Config& config, const exchange::ExchangeRules& rules);
 
 /// Returns the target density of an exchange in an epoch, both counted from 0; 1 if nothing is selected. Schedules by
-/// steps count exchanges.
-double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t exchange);
+/// steps count exchanges. @param exchanges of the whole run; 0: not known, so that a schedule's last part does not
+/// come.
+double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t exchange,
+                  std::uint64_t exchanges = 0);
 /// Returns that of a run whose epochs all have as many steps, which all exchange.
 double density_of_step(const CompressionConfig& compression, std::uint64_t step, std::uint64_t steps_per_epoch);
 

@@ -163,9 +163,10 @@ StepOutcome Training::run_step() {
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
   StepSample& sample = generation_.sample;
   sample.timers.reset();
+  const std::uint64_t period = generation_.steps_per_exchange;
   const StepValues values{.learning_rate = state_.schedule->learning_rate(state_.position.scheduled(progress.step)),
                           .density = density_at(config_.compression, state_.position.epoch(progress.step),
-                                                progress.step / generation_.steps_per_exchange),
+                                                progress.step / period, (state_.total_steps + period - 1) / period),
                           .accumulated = recorder_.dump_target(),
                           .is_last = progress.step + 1 == state_.total_steps};
   StepOutcome outcome;
