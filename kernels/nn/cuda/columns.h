@@ -34,9 +34,8 @@ struct ColumnCut {
   static constexpr std::size_t rows_at_once(std::size_t lane_width) { return lane_width == 1 ? 16 : 4; }
   /// Returns the number of partial sums, [pieces, columns].
   std::size_t partials() const { return pieces * columns; }
-  /// Returns the same pieces with a column per lane, for kernels that combine partial sums. A block has few lanes,
-  /// whose reads fill a sector of memory, and so many strands: what such a kernel waits for is one read after the
-  /// other.
+  /// Returns the same pieces with a column per lane, for kernels that combine partial sums. A block has few lanes and
+  /// many strands: what such a kernel waits for is one read after the other.
   ColumnCut by_column() const {
     ColumnCut cut = *this;
     cut.width = 1;
