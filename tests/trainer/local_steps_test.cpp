@@ -64,8 +64,8 @@ std::vector<float> after_rounds(int rounds, double outer_rate, double momentum) 
     outer.keep();
     for (int step = 0; step < kInnerSteps; ++step) parameter -= 2;
     const std::vector<float> sum{kRanks * outer.take_change().host()[0]};
-    const exchange::BucketSum exchanged{.size = 1, .dense = View<const float>(std::span(sum))};
-    outer.step(std::span(&exchanged, 1), kRanks, outer_rate, static_cast<std::uint64_t>(round));
+    const exchange::BucketSum exchanged{.size = 1, .divisor = kRanks, .dense = View<const float>(std::span(sum))};
+    outer.step(std::span(&exchanged, 1), outer_rate, static_cast<std::uint64_t>(round));
     values.push_back(parameter);
   }
   return values;
@@ -260,6 +260,53 @@ TEST_CASE("local steps: a run goes on locally from a synchronous one, and not th
   CHECK(contains(error, "with update.scheme = \"synchronous\" they share one: expected the scheme that saved it"));
 }
 
+TEST_CASE("local steps: a sum is divided by the number of ranks, or at each index by those that sent it") {
+  constexpr int kRanks = 3;
+  const std::vector<std::vector<float>> changes{{5, -2, 1, 3}, {4, 1, -6, 2}, {0, 8, 0, -3}};
+  const auto parameters = [&](const exchange::ExchangeRules& rules) {
+    std::vector<float> values;
+    comm::run_local(kRanks, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+      ParameterArena arena;
+      arena.declare("w", {2, 2}, ParameterRole::kWeight);
+      arena.allocate();
+      exchange::GradientExchange exchange(rules, arena, communicator);
+      OuterParameters outer(arena, sgd(arena, 0));
+      StepTimers timers;
+      outer.keep();
+      const std::vector<float>& change = changes[static_cast<std::size_t>(communicator.rank())];
+      for (std::size_t i = 0; i < change.size(); ++i) arena.values().host()[i] -= change[i];
+      const auto sums = exchange.run({.density = 0.5}, outer.take_change(), timers);
+      exchange.commit(timers);
+      outer.step(sums, 1, 0);
+      if (communicator.rank() == 0) values.assign(arena.values().host().begin(), arena.values().host().end());
+    });
+    return values;
+  };
+  exchange::ExchangeRules rules = exchange::testing::rules_of({"topk", "allgather", "residual"});
+  // Two ranks send indices 0 and 3, one sends 1 and another 2. The sums are 9, 8, -6 and 0.
+  CHECK(parameters(rules) == std::vector<float>{-9 / 3.0f, -8 / 3.0f, 6 / 3.0f, 0});
+  rules.averages_senders = true;
+  CHECK(parameters(rules) == std::vector<float>{-9 / 2.0f, -8, 6, 0});
+}
+
+TEST_CASE("local steps: the mean over senders is that over ranks where all send, and needs a collective that knows") {
+  const auto run = [](Overrides overrides) {
+    const TemporaryFolder folder;
+    return quick_run(local_config(2, std::move(overrides)), 3, folder.path()).parameters;
+  };
+  for (const Overrides& others :
+       {Overrides{}, Overrides{"compression.method=topk", "compression.collective=index_union"},
+        Overrides{"compression.method=qsgd"}}) {
+    Overrides senders = others;
+    senders.push_back("update.average=senders");
+    CHECK(run(senders) == run(others));
+  }
+  CHECK(run({"compression.method=topk", "update.average=senders"}) != run({"compression.method=topk"}));
+  CHECK(error_of({"compression.method=topk", "compression.collective=gtopk", "update.average=senders"}) ==
+        "quick.toml: update.average = \"senders\" does not go with collective 'gtopk', which cannot tell how many "
+        "workers sent an entry; valid: allgather, cltk, dense, exdyna, index_union; or average = \"ranks\"");
+}
+
 TEST_CASE("local steps: an abandoned exchange of changes is made up for by the next") {
   constexpr int kRanks = 2;
   const exchange::ExchangeRules rules = exchange::testing::rules_of({"topk", "allgather", "residual"});
@@ -284,7 +331,7 @@ TEST_CASE("local steps: an abandoned exchange of changes is made up for by the n
       throw Error("an abandoned exchange leaves the common parameters");
     const auto sums = moved();
     exchange.commit(timers);
-    outer.step(sums, kRanks, 1, 0);
+    outer.step(sums, 1, 0);
     std::vector<double> mass(4);
     for (std::size_t i = 0; i < mass.size(); ++i) {
       const float kept = exchange.memory(0).residual().host()[i];

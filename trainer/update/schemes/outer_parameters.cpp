@@ -25,10 +25,9 @@ View<const float> OuterParameters::take_change() {
   return change;
 }
 
-void OuterParameters::step(std::span<const exchange::BucketSum> sums, int ranks, double learning_rate,
-                           std::uint64_t step) {
+void OuterParameters::step(std::span<const exchange::BucketSum> sums, double learning_rate, std::uint64_t step) {
   optimizer_->begin_step(learning_rate, step);
-  apply_sums(sums, 1.0f / static_cast<float>(ranks), *optimizer_);
+  apply_sums(sums, 1.0f, *optimizer_);
 }
 
 }  // namespace dragonn::trainer

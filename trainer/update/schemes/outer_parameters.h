@@ -28,9 +28,9 @@ class OuterParameters {
   /// Moves the arena's parameters theta back to theta0. Returns the pseudo-gradient theta0 - theta, which lies where
   /// the arena's gradients did.
   View<const float> take_change();
-  /// Steps from theta0, where take_change() left the arena's parameters, by the mean over ranks of the exchanged sums.
+  /// Steps from theta0, where take_change() left the arena's parameters, by the means of the exchanged sums.
   /// @param step counts the outer steps from 0.
-  void step(std::span<const exchange::BucketSum> sums, int ranks, double learning_rate, std::uint64_t step);
+  void step(std::span<const exchange::BucketSum> sums, double learning_rate, std::uint64_t step);
 
   /// Saves and restores the optimizer. theta0 is what the arena has after a step.
   void save(Archive& archive, const std::string& prefix) const { optimizer_->save(archive, prefix); }
