@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -305,6 +306,51 @@ TEST_CASE("local steps: the mean over senders is that over ranks where all send,
   CHECK(error_of({"compression.method=topk", "compression.collective=gtopk", "update.average=senders"}) ==
         "quick.toml: update.average = \"senders\" does not go with collective 'gtopk', which cannot tell how many "
         "workers sent an entry; valid: allgather, cltk, dense, exdyna, index_union; or average = \"ranks\"");
+}
+
+TEST_CASE("local steps: median_clip takes a tensor's change down to the median norm over ranks") {
+  // Of "w" the norms are 5, 10 and 1000; those of "b" are equal, or one is not finite.
+  const std::vector<std::vector<float>> changes{{3, 4, 2}, {6, 8, 2}, {600, 800, 2}};
+  const auto clipped = [&](int ranks, float last) {
+    std::vector<std::vector<float>> result(static_cast<std::size_t>(ranks));
+    comm::run_local(ranks, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+      ParameterArena arena;
+      arena.declare("w", {1, 2}, ParameterRole::kWeight);
+      arena.declare("b", {1}, ParameterRole::kBias);
+      arena.allocate();
+      std::ranges::fill(arena.values().host(), 1.0f);
+      OuterParameters outer(arena, sgd(arena, 0));
+      outer.keep();
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      for (std::size_t i = 0; i < 3; ++i) arena.values().host()[i] -= changes[rank][i];
+      if (communicator.rank() + 1 == ranks) arena.values().host()[2] -= last;
+      const View<const float> change = outer.take_change();
+      outer.clip_change(communicator);
+      result[rank].assign(change.host().begin(), change.host().end());
+      if (std::ranges::any_of(arena.values().host(), [](float value) { return value != 1; }))
+        throw Error("the common parameters stay");
+    });
+    return result;
+  };
+  const auto three = clipped(3, std::numeric_limits<float>::infinity());
+  CHECK(three[0] == changes[0]);
+  CHECK(three[1] == changes[1]);
+  CHECK(three[2][0] == doctest::Approx(6));
+  CHECK(three[2][1] == doctest::Approx(8));
+  CHECK(std::isinf(three[2][2]));  // the exchange must see it
+  // Of two norms the lower is the median.
+  CHECK(clipped(2, 0) == std::vector<std::vector<float>>{{3, 4, 2}, {3, 4, 2}});
+  CHECK(clipped(1, 0) == std::vector<std::vector<float>>{changes[0]});
+}
+
+TEST_CASE("local steps: a run with median_clip differs where ranks do, and a single worker's does not") {
+  const auto run = [](int world_size, const char* clips) {
+    const TemporaryFolder folder;
+    const RunSpec config = local_config(2, {"compression.method=topk", fmt::format("update.median_clip={}", clips)});
+    return quick_run(config, world_size, folder.path()).parameters;
+  };
+  CHECK(run(3, "true") != run(3, "false"));
+  CHECK(run(1, "true") == run(1, "false"));
 }
 
 TEST_CASE("local steps: an abandoned exchange of changes is made up for by the next") {

@@ -46,6 +46,7 @@ class Local final : public UpdateScheme {
  public:
   Local(const Settings& settings, ParameterArena& arena)
       : inner_steps_(static_cast<std::uint64_t>(settings.integer("inner_steps"))),
+        clips_(settings.flag("median_clip")),
         outer_rate_(settings.number("outer.learning_rate")),
         outer_(arena, make_outer(settings, arena)) {}
 
@@ -92,6 +93,8 @@ class Local final : public UpdateScheme {
     exchange::GradientExchange& exchange = *generation.gradient_exchange;
     View<const float> change;
     exchange::run_part(device, timers, StepPart::kOptimize, [&] { change = outer_.take_change(); });
+    if (clips_)
+      exchange::run_part(device, timers, StepPart::kExchange, [&] { outer_.clip_change(generation.communicator); });
     const auto sums =
         exchange.run({.step = step, .density = values.density, .accumulated = values.accumulated}, change, timers);
     const exchange::StepWord word =
@@ -104,6 +107,7 @@ class Local final : public UpdateScheme {
   }
 
   std::uint64_t inner_steps_;
+  bool clips_;
   double outer_rate_;
   OuterParameters outer_;
   bool is_synchronized_ = true;
@@ -126,6 +130,9 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
       SettingSpec::number("outer.learning_rate", 0.7, "its learning rate; no schedule changes it", 0),
       SettingSpec::number("outer.momentum", 0.9, "its momentum, if it has momentum as sgd does; 0: none", 0, 1),
       SettingSpec::flag("outer.nesterov", true, "true: use Nesterov momentum; no effect without momentum"),
+      SettingSpec::flag("median_clip", false,
+                        "true: scale each tensor of a worker's change down to the median norm of all workers' before "
+                        "it is exchanged, against one that diverged"),
       SettingSpec::text("average", "ranks",
                         "what divides a sum; ranks: the number of workers; senders: for each entry the number of those "
                         "that sent it, which not every collective knows",
