@@ -17,6 +17,7 @@
 #include "comm/agreement.h"
 #include "comm/local/local.h"
 #include "core/file.h"
+#include "core/units_text.h"
 #include "optim/optimizer.h"
 #include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
@@ -190,6 +191,9 @@ TEST_CASE("local steps: checkpoints, lines of metrics and evaluations wait for t
         doctest::Approx(plan.exchange.cost().bytes_sent / 3));
   CHECK(contains(describe(plan, config, 2), "one exchange in 3 steps: "));
   CHECK(contains(describe(plan, config, 2), "update scheme"));
+  // Three steps of 100 ms, and 300 / 19 ms of exchange.
+  const double gbps = plan.exchange.cost().chain().bytes * 8e-9 / (0.3 / 19);
+  CHECK(contains(describe(plan, config, 2), fmt::format("takes 5 % of a round at {} (", bandwidth_text(gbps))));
 }
 
 TEST_CASE("local steps: a resumed run has the bits of one that did not stop, on every rank") {
