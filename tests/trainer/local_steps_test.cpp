@@ -310,6 +310,7 @@ TEST_CASE("local steps: the mean over senders is that over ranks where all send,
   CHECK(error_of({"compression.method=topk", "compression.collective=gtopk", "update.average=senders"}) ==
         "quick.toml: update.average = \"senders\" does not go with collective 'gtopk', which cannot tell how many "
         "workers sent an entry; valid: allgather, cltk, dense, exdyna, index_union; or average = \"ranks\"");
+  CHECK(contains(error_of({"comm.backend=nccl", "update.average=senders"}), "as the host counts senders: expected"));
 }
 
 TEST_CASE("local steps: median_clip takes a tensor's change down to the median norm over ranks") {

@@ -190,8 +190,8 @@ struct StepAdvice {
   std::string remedy = {};
   double remedy_seconds = 0;  ///< added to a step with these settings
   std::uint64_t steps_per_exchange = 1;
-  /// If that is more than 1: the bandwidth at which an exchange takes kRoundShare of a round, at the network's latency;
-  /// above it takes less. Empty if no backward time is known, or latencies and computing alone take more.
+  /// The bandwidth at which an exchange takes kRoundShare of a round of several steps, at the network's latency; above
+  /// it takes less. Empty if no backward time is known, or latencies and computing alone take more.
   std::optional<double> round_gbps = {};
 
   bool sparse_is_faster() const { return sparse_seconds < dense_seconds; }
