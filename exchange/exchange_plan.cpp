@@ -33,6 +33,7 @@ comm::ExchangeSizes sizes_of(const ExchangeRules& rules, const Bucket& bucket, E
   comm::ExchangeSizes sizes = comm::expected_sizes(entry_of(rules.collective), exchanged_selection(rules), bucket.size,
                                                    target_of(rules, bucket, density), world_size, counts);
   sizes.coding = codec::ListEstimate(rules.coding);
+  sizes.averages_senders = rules.averages_senders;
   return sizes;
 }
 

@@ -90,6 +90,16 @@ void check_coding(const ExchangeRules& rules, const Component& collective) {
   if (entry.sum == comm::SumSize::kDense) check_dense_values(collective, rules.coding);
 }
 
+/// Checks that the collective knows the senders of an entry, by whose number its sum is divided.
+void check_senders(const SparseCollectiveEntry& collective) {
+  const auto knows = [](const SparseCollectiveEntry& entry) { return entry.senders != comm::Senders::kUnknown; };
+  if (knows(collective)) return;
+  throw ConfigError(fmt::format(
+      "update.average = \"senders\" does not go with collective '{}', which cannot tell how many workers sent an "
+      "entry; valid: {}; or average = \"ranks\"",
+      collective.name, fmt::join(fitting<SparseCollectiveEntry>(knows), ", ")));
+}
+
 }  // namespace
 
 const MemoryEntry& memory_entry(const ExchangeRules& rules) {
@@ -105,6 +115,9 @@ void check_rules(const ExchangeRules& rules) {
   const SelectionTraits selection = selection_traits(rules.sparsifier);
   comm::check_pair(selection, rules.sparsifier.name, rules.collective.name);
   check_coding(rules, rules.collective);
+  if (rules.averages_senders) {
+    check_senders(Registry<SparseCollectiveEntry>::instance().at(rules.collective.name));
+  }
   const MemoryEntry& memory = memory_entry(rules);
   if (selection.rescaled && memory.conserves) {
     throw ConfigError(

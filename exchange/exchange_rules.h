@@ -26,6 +26,7 @@ struct ExchangeRules {
   float momentum = 0;  ///< coefficient of the optimizer, for memories that own it
   bool nesterov = false;
   bool folded = false;             ///< lr-folded accumulator: acc = residual + learning_rate * gradient
+  bool averages_senders = false;   ///< divide an entry of a sum by the ranks that sent it, not by all
   bool bypass_density_one = true;  ///< exchange dense if k reaches n, instead of running the sparsifier
   std::uint64_t seed = 1;
 

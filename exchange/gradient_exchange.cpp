@@ -168,6 +168,7 @@ std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<
   for (const std::size_t index : exchanged_) {
     BucketSum& sum = sums_.emplace_back(states_[index].sum);
     const comm::SparseReduction& outcome = *states_[index].outcome;
+    sum.divisor = states_[index].reduction.is_mean ? 1 : static_cast<float>(communicator_.size());
     if (outcome.is_dense) {
       sum.dense = outcome.dense_sum.view();
     } else {
@@ -233,7 +234,11 @@ void GradientExchange::begin(std::size_t index) {
                   .k = k,
                   .learning_rate = state.sum.learning_rate_applied ? step_.learning_rate : 1.0,
                   .tensors = bucket.tensors};
-  state.reduce = {.step = state.exchanges, .k = state.select.k, .density = step_.density, .selection = selection_};
+  state.reduce = {.step = state.exchanges,
+                  .k = state.select.k,
+                  .density = step_.density,
+                  .selection = selection_,
+                  .averages_senders = rules_.averages_senders};
   const bool compresses = is_sparse(index, step_.density) && !rules_.bypasses(state.select.k, bucket.size);
   state.form = compresses ? state.compressed.get() : state.dense.get();
   state.reduce.codes_dense = compresses || rules_.codes_dense();

@@ -47,6 +47,8 @@ struct BucketSum {
   bool momentum_applied = false;
   /// The gradients contain the learning rate already (lr-folded accumulator).
   bool learning_rate_applied = false;
+  /// The mean is the sum over this: the number of ranks, or 1 if each entry is divided by its senders already.
+  float divisor = 1;
   View<const float> dense = {};           ///< [size], if there are no entries
   const SparseVector* entries = nullptr;  ///< ascending; null: the sum is dense
 

@@ -144,7 +144,7 @@ void Exchange::average(std::span<float* const> gradients) {
 
 void Exchange::write_mean(const exchange::BucketSum& sum) {
   const std::span<float> mean = gradient_.host().subspan(sum.offset, sum.size);
-  const float scale = 1.0f / static_cast<float>(communicator_.size());
+  const float scale = 1.0f / sum.divisor;
   if (sum.entries == nullptr) {
     std::ranges::transform(sum.dense.host(), mean.begin(), [scale](float value) { return value * scale; });
     return;

@@ -67,7 +67,7 @@ class Allgather final : public SparseCollective {
                                                    .numel = numel_,
                                                    .equal = fixed || layout_ == Layout::kPadded};
     std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });
-    decode(communicator.clock(), out);
+    decode(communicator.clock(), context.averages_senders, out);
     copy_indices(selected.indices.view(), out.contributed, numel_);
     if (!is_lossy) co_return;
     const ListView& sent = lists_[static_cast<std::size_t>(communicator.rank())];
@@ -80,7 +80,7 @@ class Allgather final : public SparseCollective {
   }
 
   /// Decodes in rank order, so that every rank computes the same bits.
-  void decode(const Clock& clock, SparseReduction& out) {
+  void decode(const Clock& clock, bool averages, SparseReduction& out) {
     const ScopedSeconds decoding(clock, out.statistics.decode_seconds);
     ListOperations& lists = operations(numel_, out.sum.device());
     if (decode_dense_) {
@@ -89,12 +89,24 @@ class Allgather final : public SparseCollective {
     } else {
       lists.sum(lists_, out.sum);
     }
+    if (averages) average(lists, out);
     lists.finish();
+  }
+
+  /// Divides each entry of the sum by the number of lists that have it, in host memory. It decodes once more.
+  void average(ListOperations& lists, SparseReduction& out) {
+    lists.unite(lists_, counts_);
+    const auto indices = counts_.indices.host();
+    const auto counts = counts_.values.host();
+    const auto sum = out.is_dense ? out.dense_sum.host() : out.sum.values.host();
+    for (std::size_t i = 0; i < counts.size(); ++i) sum[out.is_dense ? indices[i] : i] /= counts[i];
+    out.is_mean = true;
   }
 
   Layout layout_;
   bool decode_dense_;
   std::size_t numel_;
+  SparseVector counts_;  // of the senders of each entry
   SharedSum shared_;
   std::vector<ListView> lists_;  // by rank
   CodingError error_;
@@ -134,8 +146,9 @@ std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const D
   const bool is_dense = settings.text("decode") == "dense";
   const double slots = layout == Layout::kUnpadded ? sizes.selected : sizes.largest;
   const std::size_t sum = is_dense ? word_bytes(static_cast<double>(sizes.numel)) : list_bytes(sizes.global);
+  const std::size_t counts = sizes.averages_senders ? list_bytes(sizes.global) : 0;
   const std::size_t decoder = is_dense && !device.is_cpu() ? 0 : decoder_bytes(sizes, device);
-  return list_bytes(slots * sizes.ranks) + decoder + sum + word_bytes(sizes.selected);
+  return list_bytes(slots * sizes.ranks) + decoder + sum + counts + word_bytes(sizes.selected);
 }
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
@@ -162,7 +175,9 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*traffic=*/"2 k (P-1)",
     CodedValues::kLists,
     /*resize=*/{},
-    lists_shared_indices}};
+    lists_shared_indices,
+    /*sum_forecast=*/nullptr,
+    Senders::kCounted}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -64,7 +64,12 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     predict,
     memory,
     SumSize::kOneRank,
-    /*traffic=*/"3 k (P-1) / P"}};
+    /*traffic=*/"3 k (P-1) / P",
+    CodedValues::kSums,
+    /*resize=*/{},
+    /*lists_shared_indices=*/nullptr,
+    /*sum_forecast=*/nullptr,
+    Senders::kAll}};
 
 }  // namespace
 }  // namespace dragonn::comm

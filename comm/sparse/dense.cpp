@@ -67,7 +67,12 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     predict,
     memory,
     SumSize::kDense,
-    /*traffic=*/"2 n (P-1) / P"}};
+    /*traffic=*/"2 n (P-1) / P",
+    CodedValues::kSums,
+    /*resize=*/{},
+    /*lists_shared_indices=*/nullptr,
+    /*sum_forecast=*/nullptr,
+    Senders::kAll}};
 
 }  // namespace
 }  // namespace dragonn::comm

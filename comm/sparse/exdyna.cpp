@@ -43,7 +43,12 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     /*memory=*/
     [](const Settings&, const ExchangeSizes& sizes, const Device& device) { return union_memory(sizes, device); },
     SumSize::kUnion,
-    /*traffic=*/"3 k (P-1) / P"}};
+    /*traffic=*/"3 k (P-1) / P",
+    CodedValues::kSums,
+    /*resize=*/{},
+    /*lists_shared_indices=*/nullptr,
+    /*sum_forecast=*/nullptr,
+    Senders::kAll}};
 
 }  // namespace
 }  // namespace dragonn::comm

@@ -55,7 +55,8 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     CodedValues::kSums,
     /*resize=*/{},
     /*lists_shared_indices=*/nullptr,
-    union_forecast}};
+    union_forecast,
+    Senders::kAll}};
 
 }  // namespace
 }  // namespace dragonn::comm

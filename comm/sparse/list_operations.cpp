@@ -47,7 +47,7 @@ class Constants {
 /// Works on host memory: by windows of the bucket that fit the cache, and with two pointers for two lists.
 class HostOperations : public ListOperations {
  public:
-  explicit HostOperations(std::size_t numel) : numel_(numel), decoder_(numel), zeros_(0, numel, {}) {}
+  explicit HostOperations(std::size_t numel) : numel_(numel), decoder_(numel), ones_(1, numel, {}) {}
 
   void sum(std::span<const ListView> lists, SparseVector& sum) override {
     for (const ListView& list : lists) decoder_.add(list);
@@ -61,8 +61,8 @@ class HostOperations : public ListOperations {
   void unite(std::span<const ListView> lists, SparseVector& united) override {
     std::size_t longest = 0;
     for (const ListView& list : lists) longest = std::max(longest, list.size());
-    zeros_.first(longest);
-    for (const ListView& list : lists) decoder_.add({list.indices.host(), zeros_.first(list.size()).host()});
+    ones_.first(longest);
+    for (const ListView& list : lists) decoder_.add({list.indices.host(), ones_.first(list.size()).host()});
     decoder_.finish(united);
   }
   void merge(const ListView& a, const ListView& b, SparseVector& sum) override { add_entries(a, b, sum); }
@@ -106,7 +106,7 @@ class HostOperations : public ListOperations {
 
  private:
   BatchDecoder decoder_;
-  Constants zeros_;
+  Constants ones_;
   kernels::MagnitudeScratch scratch_;
 };
 
@@ -118,7 +118,6 @@ class DeviceOperations final : public ListOperations {
       : numel_(numel),
         device_(device),
         decoder_(numel, device),
-        zeros_(0, numel, device),
         ones_(1, numel, device),
         scratch_(device),
         pass_(device),
@@ -140,7 +139,7 @@ class DeviceOperations final : public ListOperations {
     }
   }
   void unite(std::span<const ListView> lists, SparseVector& united) override {
-    for (const ListView& list : lists) decoder_.add(list.indices, zeros_.first(list.size()));
+    for (const ListView& list : lists) decoder_.add(list.indices, ones_.first(list.size()));
     decoder_.finish(united);
   }
   void merge(const ListView& a, const ListView& b, SparseVector& sum) override {
@@ -184,7 +183,7 @@ class DeviceOperations final : public ListOperations {
   std::size_t numel_;
   Device device_;
   kernels::ListDecoder decoder_;
-  Constants zeros_, ones_;
+  Constants ones_;
   kernels::MagnitudeScratch scratch_;
   kernels::PassResult pass_;
   SparseVector summed_, both_;

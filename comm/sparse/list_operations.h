@@ -26,8 +26,8 @@ class ListOperations {
   virtual void sum(std::span<const ListView> lists, SparseVector& sum) = 0;
   /// Sums lists as numel floats.
   virtual void sum_dense(std::span<const ListView> lists, Buffer<float>& sum) = 0;
-  /// Unites the indices of all lists, which need no values; united.values has as many elements, of no meaning. @throws
-  /// as sum.
+  /// Unites the indices of all lists, which need no values; united.values are the numbers of lists that have them.
+  /// @throws as sum.
   virtual void unite(std::span<const ListView> lists, SparseVector& united) = 0;
   /// Merges two lists: sum <- a + b without the indices whose values cancel. `sum` is neither of the two.
   virtual void merge(const ListView& a, const ListView& b, SparseVector& sum) = 0;

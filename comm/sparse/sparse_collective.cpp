@@ -17,6 +17,7 @@ void SparseReduction::reset(int ranks) {
   sum.clear();
   dense_sum.resize_discard(0);
   is_dense = false;
+  is_mean = false;
   contributed.resize_discard(0);
   contributed_all = false;
   applied.resize_discard(0);

@@ -34,6 +34,8 @@ struct ReduceContext {
   bool codes_dense = true;
   /// The sparsifier's traits: collectives send less if the size or the indices of all selections are known.
   SelectionTraits selection = {};
+  /// Whether a collective that counts senders (Senders::kCounted) divides each entry of the sum by their number.
+  bool averages_senders = false;
 };
 
 /// The statistics of one exchange, besides its result.
@@ -67,6 +69,8 @@ struct SparseReduction {
   /// The sum over ranks as n floats, if the collective decodes by itself (dense allreduce, dense decoding).
   Buffer<float> dense_sum;
   bool is_dense = false;
+  /// Whether each entry of the sum is divided by the number of ranks that sent it (ReduceContext::averages_senders).
+  bool is_mean = false;
   /// The entries of this rank's acc that left it (C_w of the specification); all of them if `contributed_all`.
   Buffer<std::uint32_t> contributed;
   bool contributed_all = false;
@@ -188,6 +192,7 @@ struct ExchangeSizes {
   /// Whether it is one of the steps in which a reused threshold is computed; empty: the mean over all steps.
   std::optional<bool> computes_threshold = {};
   codec::ListEstimate coding = {};  ///< of lists
+  bool averages_senders = false;    ///< ReduceContext::averages_senders
 
   /// Returns the bytes of a list of that many entries of the bucket, and of its indices alone.
   double list_bytes(double entries) const { return coding.bytes(entries, static_cast<double>(numel)); }
@@ -212,6 +217,13 @@ enum class SumSize {
 enum class CodedValues {
   kLists,  ///< any code
   kSums,   ///< those that carry partial sums (ValueCodecEntry::carries_sums): there are no lists of values
+};
+
+/// The ranks that bring a value to an entry of the sum, as far as every rank can tell.
+enum class Senders {
+  kUnknown,  ///< any number of them
+  kAll,
+  kCounted,  ///< those that selected it: the collective counts them (ReduceContext::averages_senders)
 };
 
 /// A registered collective. Its `predict` and `memory` are the only statements of an exchange's cost.
@@ -239,6 +251,7 @@ struct SparseCollectiveEntry : RegistryEntry {
   /// Returns the entries of the sum on gradients of training, in shares of the size that `sum` states, between that
   /// many ranks; null: exactly that size.
   std::function<CountForecast(const Settings&, int ranks)> sum_forecast = nullptr;
+  Senders senders = Senders::kUnknown;
 
   /// Returns whether indices of such a selection travel, so that their codec has an effect.
   bool sends_indices(const Settings& chosen, const SelectionTraits& selection) const {

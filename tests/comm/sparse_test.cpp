@@ -8,7 +8,7 @@
 #include "comm/sparse/exchange_cost.h"
 #include "comm/sparse/sparse_collective.h"
 #include "core/rng.h"
-#include "tests/comm/support.h"
+#include "tests/comm/sparse_support.h"
 
 namespace dragonn::comm::test {
 
@@ -144,6 +144,27 @@ TEST_SUITE("comm") {
                                 reduce(c, *collective, {.k = 1, .density = 0.125}, acc, selected, out);
                               }),
                     Error);
+  }
+
+  TEST_CASE("a collective that counts senders divides each entry by their number, in both forms of the sum") {
+    const std::vector<Entries> selections{
+        {{0, 5.0f}, {3, 3.0f}}, {{0, 4.0f}, {2, -6.0f}}, {{0, 0.0f}, {1, 8.0f}, {3, -3.0f}}};
+    for (const char* decode : {"sparse", "dense"}) {
+      CAPTURE(decode);
+      std::vector<float> means;
+      run_local(3, {}, [&](Communicator& c) {
+        SparseReduction out;
+        const std::vector<float> acc(5, 1.0f);
+        const auto collective = make_collective("allgather", 5, {{"decode", decode}});
+        const SparseVector selected = sparse(selections[static_cast<std::size_t>(c.rank())]);
+        reduce(c, *collective, {.k = 2, .density = 0.4, .averages_senders = true}, acc, selected, out);
+        if (!out.is_mean) throw Error("the sum is divided");
+        if (c.rank() == 0) means = sum_of(out, 5);
+        reduce(c, *collective, {.k = 2, .density = 0.4}, acc, selected, out);
+        if (out.is_mean) throw Error("this one is not");
+      });
+      CHECK(means == std::vector<float>{3, 8, -6, 0, 0});
+    }
   }
 
   TEST_CASE("check_pair refuses what does not fit and lists what does") {

@@ -80,7 +80,7 @@ std::vector<Gradient> by_trainer(const std::string& config, comm::Communicator& 
     exchange.commit(timers);
     std::ranges::fill(arena.values().host(), 0.0f);
     optimizer->begin_step(1.0, static_cast<std::uint64_t>(step));
-    trainer::apply_sums(sums, 1.0f / static_cast<float>(communicator.size()), *optimizer);
+    trainer::apply_sums(sums, 1.0f, *optimizer);
     Gradient& mean = means.emplace_back(kElements);
     for_each(arena, [&](std::size_t to, std::size_t from, std::size_t size) {
       for (std::size_t i = 0; i < size; ++i) mean[to + i] = -arena.values().data()[from + i];

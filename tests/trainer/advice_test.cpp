@@ -252,17 +252,46 @@ TEST_SUITE("trainer") {
     CHECK(behind.remedy_seconds == doctest::Approx(beside.sparse_seconds));
   }
 
+  TEST_CASE("of a rare exchange the advice names the bandwidth at which it takes 5 % of a round") {
+    Asked asked{buckets_of(2, 100000), comm::NetworkModel::from_units(100, 1), row(1e-5), {}, 0.2};
+    CHECK_FALSE(ask(asked).round_gbps);
+    asked.settings = {"update.scheme=local", "update.inner_steps=30"};
+    const double bandwidth = ask(asked).round_gbps.value();
+    // Forward takes half of backward's time, so 30 steps compute 9 s.
+    const auto share = [&](double gbps) {
+      asked.network = comm::NetworkModel::from_units(100, gbps);
+      const StepAdvice advice = ask(asked);
+      CHECK(advice.round_gbps.value() == doctest::Approx(bandwidth));
+      return advice.sparse_seconds / (9 + advice.sparse_seconds);
+    };
+    CHECK(share(bandwidth) == doctest::Approx(0.05));
+    CHECK(share(10 * bandwidth) < 0.05);
+    CHECK(share(bandwidth / 10) > 0.05);
+    TensorSelection selection{.ranks = 4, .network = kFar, .densities = {{.density = 0.01, .tensors = {{}}}}};
+    selection.advice = {.steps_per_exchange = 30, .round_gbps = 0.012};
+    CHECK(describe_advice(selection).find("; H = 30: the exchange takes 5 % of a round at 12 Mbit/s; ") !=
+          std::string::npos);
+    asked.backward = {};
+    CHECK_FALSE(ask(asked).round_gbps);
+    asked.backward = 1e-6;  // less than latencies
+    CHECK_FALSE(ask(asked).round_gbps);
+  }
+
   TEST_CASE("an advice reads back from JSON to the same bits, and earlier files have none") {
-    const RunSpec config = quick_config({"compression.method=topk", "compression.memory=residual"});
-    const std::vector<exchange::Bucket> buckets = buckets_of(20, 1000);
-    const TensorSelection selection =
-        decide({config, buckets, {0.1}, 4}, {.rows = {row(1e-5)}, .network = {}, .backward_seconds = 0.25},
-               {.latency_seconds = 1e-3, .bytes_per_second = 1e9 / 7});
-    const std::string text = to_json(selection);
-    CHECK(to_json(parse_selection(text, "again")) == text);
-    CHECK(parse_selection(text, "again").backward_seconds == 0.25);
-    CHECK(parse_profile(text, "again").backward_seconds == 0.25);
-    CHECK(describe_advice(parse_selection(text, "again")) == describe_advice(selection));
+    for (const char* scheme : {"synchronous", "local"}) {
+      const RunSpec config = quick_config(
+          {"compression.method=topk", "compression.memory=residual", fmt::format("update.scheme={}", scheme)});
+      const std::vector<exchange::Bucket> buckets = buckets_of(20, 1000);
+      const TensorSelection selection =
+          decide({config, buckets, {0.1}, 4}, {.rows = {row(1e-5)}, .network = {}, .backward_seconds = 0.25},
+                 {.latency_seconds = 1e-3, .bytes_per_second = 1e9 / 7});
+      const std::string text = to_json(selection);
+      CHECK(to_json(parse_selection(text, "again")) == text);
+      CHECK(parse_selection(text, "again").backward_seconds == 0.25);
+      CHECK(parse_profile(text, "again").backward_seconds == 0.25);
+      CHECK(describe_advice(parse_selection(text, "again")) == describe_advice(selection));
+      CHECK(selection.advice->round_gbps.has_value() == (scheme == std::string("local")));
+    }
   }
 
   TEST_CASE("the headline claims no more than the numbers") {

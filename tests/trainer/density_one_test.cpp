@@ -42,7 +42,7 @@ std::vector<float> train(const exchange::ExchangeRules& rules, DensityOf density
           exchange.run({.step = step, .density = density_of(step), .learning_rate = kRate}, arena.gradients(), timers);
       exchange.commit(timers);
       optimizer->begin_step(kRate, step);
-      apply_sums(sums, 1.0f / kWorld, *optimizer);
+      apply_sums(sums, 1.0f, *optimizer);
     }
     if (communicator.rank() == 0) result.assign(arena.values().host().begin(), arena.values().host().end());
   });

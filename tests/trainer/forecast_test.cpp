@@ -84,7 +84,7 @@ std::vector<double> sent_bytes(const RunSpec& config, const data::DatasetSplits&
       by_rank[static_cast<std::size_t>(communicator.rank())][step] =
           static_cast<double>(traffic[static_cast<std::size_t>(comm::Phase::kExchange)].bytes_sent);
       optimizer->begin_step(config.optimizer.learning_rate, step);
-      apply_sums(sums, 1.0f / static_cast<float>(world), *optimizer);
+      apply_sums(sums, 1.0f, *optimizer);
     }
   });
   for (const std::vector<double>& one : by_rank) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "comm/agreement.h"
 #include "comm/local/local.h"
 #include "core/file.h"
+#include "core/units_text.h"
 #include "optim/optimizer.h"
 #include "tests/exchange/combinations.h"
 #include "tests/trainer/quick_run.h"
@@ -64,8 +66,8 @@ std::vector<float> after_rounds(int rounds, double outer_rate, double momentum) 
     outer.keep();
     for (int step = 0; step < kInnerSteps; ++step) parameter -= 2;
     const std::vector<float> sum{kRanks * outer.take_change().host()[0]};
-    const exchange::BucketSum exchanged{.size = 1, .dense = View<const float>(std::span(sum))};
-    outer.step(std::span(&exchanged, 1), kRanks, outer_rate, static_cast<std::uint64_t>(round));
+    const exchange::BucketSum exchanged{.size = 1, .divisor = kRanks, .dense = View<const float>(std::span(sum))};
+    outer.step(std::span(&exchanged, 1), outer_rate, static_cast<std::uint64_t>(round));
     values.push_back(parameter);
   }
   return values;
@@ -189,6 +191,9 @@ TEST_CASE("local steps: checkpoints, lines of metrics and evaluations wait for t
         doctest::Approx(plan.exchange.cost().bytes_sent / 3));
   CHECK(contains(describe(plan, config, 2), "one exchange in 3 steps: "));
   CHECK(contains(describe(plan, config, 2), "update scheme"));
+  // Three steps of 100 ms, and 300 / 19 ms of exchange.
+  const double gbps = plan.exchange.cost().chain().bytes * 8e-9 / (0.3 / 19);
+  CHECK(contains(describe(plan, config, 2), fmt::format("takes 5 % of a round at {} (", bandwidth_text(gbps))));
 }
 
 TEST_CASE("local steps: a resumed run has the bits of one that did not stop, on every rank") {
@@ -260,6 +265,99 @@ TEST_CASE("local steps: a run goes on locally from a synchronous one, and not th
   CHECK(contains(error, "with update.scheme = \"synchronous\" they share one: expected the scheme that saved it"));
 }
 
+TEST_CASE("local steps: a sum is divided by the number of ranks, or at each index by those that sent it") {
+  constexpr int kRanks = 3;
+  const std::vector<std::vector<float>> changes{{5, -2, 1, 3}, {4, 1, -6, 2}, {0, 8, 0, -3}};
+  const auto parameters = [&](const exchange::ExchangeRules& rules) {
+    std::vector<float> values;
+    comm::run_local(kRanks, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+      ParameterArena arena;
+      arena.declare("w", {2, 2}, ParameterRole::kWeight);
+      arena.allocate();
+      exchange::GradientExchange exchange(rules, arena, communicator);
+      OuterParameters outer(arena, sgd(arena, 0));
+      StepTimers timers;
+      outer.keep();
+      const std::vector<float>& change = changes[static_cast<std::size_t>(communicator.rank())];
+      for (std::size_t i = 0; i < change.size(); ++i) arena.values().host()[i] -= change[i];
+      const auto sums = exchange.run({.density = 0.5}, outer.take_change(), timers);
+      exchange.commit(timers);
+      outer.step(sums, 1, 0);
+      if (communicator.rank() == 0) values.assign(arena.values().host().begin(), arena.values().host().end());
+    });
+    return values;
+  };
+  exchange::ExchangeRules rules = exchange::testing::rules_of({"topk", "allgather", "residual"});
+  // Two ranks send indices 0 and 3, one sends 1 and another 2. The sums are 9, 8, -6 and 0.
+  CHECK(parameters(rules) == std::vector<float>{-9 / 3.0f, -8 / 3.0f, 6 / 3.0f, 0});
+  rules.averages_senders = true;
+  CHECK(parameters(rules) == std::vector<float>{-9 / 2.0f, -8, 6, 0});
+}
+
+TEST_CASE("local steps: the mean over senders is that over ranks where all send, and needs a collective that knows") {
+  const auto run = [](Overrides overrides) {
+    const TemporaryFolder folder;
+    return quick_run(local_config(2, std::move(overrides)), 3, folder.path()).parameters;
+  };
+  for (const Overrides& others :
+       {Overrides{}, Overrides{"compression.method=topk", "compression.collective=index_union"},
+        Overrides{"compression.method=qsgd"}}) {
+    Overrides senders = others;
+    senders.push_back("update.average=senders");
+    CHECK(run(senders) == run(others));
+  }
+  CHECK(run({"compression.method=topk", "update.average=senders"}) != run({"compression.method=topk"}));
+  CHECK(error_of({"compression.method=topk", "compression.collective=gtopk", "update.average=senders"}) ==
+        "quick.toml: update.average = \"senders\" does not go with collective 'gtopk', which cannot tell how many "
+        "workers sent an entry; valid: allgather, cltk, dense, exdyna, index_union; or average = \"ranks\"");
+  CHECK(contains(error_of({"comm.backend=nccl", "update.average=senders"}), "as the host counts senders: expected"));
+}
+
+TEST_CASE("local steps: median_clip takes a tensor's change down to the median norm over ranks") {
+  // Of "w" the norms are 5, 10 and 1000; those of "b" are equal, or one is not finite.
+  const std::vector<std::vector<float>> changes{{3, 4, 2}, {6, 8, 2}, {600, 800, 2}};
+  const auto clipped = [&](int ranks, float last) {
+    std::vector<std::vector<float>> result(static_cast<std::size_t>(ranks));
+    comm::run_local(ranks, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+      ParameterArena arena;
+      arena.declare("w", {1, 2}, ParameterRole::kWeight);
+      arena.declare("b", {1}, ParameterRole::kBias);
+      arena.allocate();
+      std::ranges::fill(arena.values().host(), 1.0f);
+      OuterParameters outer(arena, sgd(arena, 0));
+      outer.keep();
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      for (std::size_t i = 0; i < 3; ++i) arena.values().host()[i] -= changes[rank][i];
+      if (communicator.rank() + 1 == ranks) arena.values().host()[2] -= last;
+      const View<const float> change = outer.take_change();
+      outer.clip_change(communicator);
+      result[rank].assign(change.host().begin(), change.host().end());
+      if (std::ranges::any_of(arena.values().host(), [](float value) { return value != 1; }))
+        throw Error("the common parameters stay");
+    });
+    return result;
+  };
+  const auto three = clipped(3, std::numeric_limits<float>::infinity());
+  CHECK(three[0] == changes[0]);
+  CHECK(three[1] == changes[1]);
+  CHECK(three[2][0] == doctest::Approx(6));
+  CHECK(three[2][1] == doctest::Approx(8));
+  CHECK(std::isinf(three[2][2]));  // the exchange must see it
+  // Of two norms the lower is the median.
+  CHECK(clipped(2, 0) == std::vector<std::vector<float>>{{3, 4, 2}, {3, 4, 2}});
+  CHECK(clipped(1, 0) == std::vector<std::vector<float>>{changes[0]});
+}
+
+TEST_CASE("local steps: a run with median_clip differs where ranks do, and a single worker's does not") {
+  const auto run = [](int world_size, const char* clips) {
+    const TemporaryFolder folder;
+    const RunSpec config = local_config(2, {"compression.method=topk", fmt::format("update.median_clip={}", clips)});
+    return quick_run(config, world_size, folder.path()).parameters;
+  };
+  CHECK(run(3, "true") != run(3, "false"));
+  CHECK(run(1, "true") == run(1, "false"));
+}
+
 TEST_CASE("local steps: an abandoned exchange of changes is made up for by the next") {
   constexpr int kRanks = 2;
   const exchange::ExchangeRules rules = exchange::testing::rules_of({"topk", "allgather", "residual"});
@@ -284,7 +382,7 @@ TEST_CASE("local steps: an abandoned exchange of changes is made up for by the n
       throw Error("an abandoned exchange leaves the common parameters");
     const auto sums = moved();
     exchange.commit(timers);
-    outer.step(sums, kRanks, 1, 0);
+    outer.step(sums, 1, 0);
     std::vector<double> mass(4);
     for (std::size_t i = 0; i < mass.size(); ++i) {
       const float kept = exchange.memory(0).residual().host()[i];

@@ -190,6 +190,7 @@ exchange::ExchangeRules exchange_rules(const Config& config) {
     rules.nesterov = optimizer.flag("nesterov");
   }
   rules.folded = compression.acc_form == AccForm::kFolded;
+  rules.averages_senders = config.update.traits().averages_senders;
   rules.seed = static_cast<std::uint64_t>(config.seed);
   return rules;
 }
@@ -208,6 +209,9 @@ void check_comm(const Config& config) {
       "lists travel as they are: expected \"{}\" and \"{}\", or \"mpi\" or \"tcp\"",
       config.compression.codec.indices.name, config.compression.codec.values.name, codec::kRawIndices,
       codec::kRawValues);
+  require(!is_nccl || !config.update.traits().averages_senders,
+          "update.average = \"senders\" does not go with comm.backend = \"nccl\", as the host counts senders: expected "
+          "\"ranks\", or \"mpi\" or \"tcp\"");
   require(
       is_nccl || comm.bootstrap == Bootstrap::kMpi,
       "comm.bootstrap = \"{}\" is of no use with comm.backend = \"{}\": expected comm.backend = \"nccl\" or \"tcp\"",

@@ -16,6 +16,8 @@ using Stages = std::vector<ExchangeStage>;
 
 /// Another setting is named if it takes at most this share of the time.
 constexpr double kClearly = 0.95;
+/// The time of a step's computing in backward times: forward has half of backward's products.
+constexpr double kStepPerBackward = 1.5;
 /// The range of bandwidths in which break-even is searched.
 constexpr double kLowestGbps = 1e-6, kHighestGbps = 1e6;
 
@@ -180,6 +182,7 @@ void add_ranges(StepAdvice& advice, const SelectionQuestion& question, const Sec
 
 StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& network, const DensityCosts& costs,
                   const CostCurve& curve, std::optional<double> backward_seconds) {
+  const std::optional<double> measured = backward_seconds;
   // Where no exchange can hide behind backward, a dense one does not either.
   if (!question.config.update.scheme.entry().overlaps) backward_seconds.reset();
   const Steps steps(question, curve, costs.density, question.counts);
@@ -213,6 +216,14 @@ StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& n
   // Compressed exchanges send less, so if they are faster anywhere, it is on slow networks.
   advice.break_even_gbps = break_even_gbps(network.gbps(), difference(network.gbps()) < 0, difference);
   add_remedy(advice, all, steps, network, backward_seconds);
+  advice.steps_per_exchange = question.config.update.steps_per_exchange();
+  if (advice.steps_per_exchange > 1 && measured) {
+    const double affordable = affordable_seconds(advice.steps_per_exchange, kStepPerBackward * *measured);
+    const auto excess = [&](double gbps) {
+      return exposed_seconds(steps.of(own), comm::NetworkModel::from_units(network.latency_us(), gbps)) - affordable;
+    };
+    advice.round_gbps = break_even_gbps(network.gbps(), excess(network.gbps()) >= 0, excess);
+  }
   return advice;
 }
 

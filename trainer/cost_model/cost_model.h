@@ -155,6 +155,13 @@ std::vector<double> ready_shares(std::span<const layers::LayerSummary> layers,
 std::string overlap_obstacle(const Config& config, const ParameterArena& arena,
                              std::span<const exchange::Bucket> buckets);
 
+/// The share of a round of local steps up to which an exchange is told to cost next to nothing.
+inline constexpr double kRoundShare = 0.05;
+/// Returns the time of an exchange that takes that share of a round: `steps` of computing, and the exchange.
+constexpr double affordable_seconds(std::uint64_t steps, double step_seconds) {
+  return kRoundShare / (1 - kRoundShare) * static_cast<double>(steps) * step_seconds;
+}
+
 /// The shortest and the longest time that exchanges may take.
 struct SecondsRange {
   double low = 0;
@@ -182,6 +189,10 @@ struct StepAdvice {
   /// separated by ", "; or empty.
   std::string remedy = {};
   double remedy_seconds = 0;  ///< added to a step with these settings
+  std::uint64_t steps_per_exchange = 1;
+  /// The bandwidth at which an exchange takes kRoundShare of a round of several steps, at the network's latency; above
+  /// it takes less. Empty if no backward time is known, or latencies and computing alone take more.
+  std::optional<double> round_gbps = {};
 
   bool sparse_is_faster() const { return sparse_seconds < dense_seconds; }
   /// Returns whether the other form may be faster, as the run may select more or fewer entries.

@@ -194,6 +194,10 @@ void visit_advice(Object file, StepAdvice& advice) {
   if (advice.is_uncertain()) file.write("uncertain", true);
   if (file.has("dense_setting", !advice.dense_setting.empty())) file.field("dense_setting", advice.dense_setting);
   file.field("break_even_gbps", advice.break_even_gbps, kAnyPositive);
+  if (file.has("steps_per_exchange", advice.steps_per_exchange > 1)) {
+    file.field("steps_per_exchange", advice.steps_per_exchange, 1);
+    file.field("round_gbps", advice.round_gbps, kAnyPositive);
+  }
   if (!file.has("remedy", !advice.remedy.empty())) return;
   file.field("remedy", advice.remedy);
   file.field("remedy_seconds", advice.remedy_seconds);

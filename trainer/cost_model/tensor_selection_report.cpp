@@ -114,6 +114,10 @@ std::string describe_advice(const TensorSelection& selection) {
   if (!advice.remedy.empty()) {
     text += fmt::format("; {} would add {} ms", advice.remedy, three_digits(advice.remedy_seconds * 1e3));
   }
+  if (advice.round_gbps) {
+    text += fmt::format("; H = {}: the exchange takes {:.0f} % of a round at {}", advice.steps_per_exchange,
+                        100 * kRoundShare, bandwidth_text(*advice.round_gbps));
+  }
   return fmt::format("{}; {}", text, grounds_text(selection));
 }
 

@@ -87,6 +87,12 @@ std::string describe_cost(const RunPlan& plan) {
                         exchange::describe(plan.bytes), unit, unit);
   if (!is_rare || cost.bytes_sent <= 0) return text;
   const double bytes = cost.bytes_sent / static_cast<double>(plan.steps_per_exchange);
+  constexpr double kStepSeconds = 0.1;
+  const double gbps = 8e-9 * cost.chain().bytes / affordable_seconds(plan.steps_per_exchange, kStepSeconds);
+  text += fmt::format(
+      "  with steps of {:.0f} ms an exchange takes {:.0f} % of a round at {} (latency left out), with longer ones "
+      "less\n",
+      1e3 * kStepSeconds, 100 * kRoundShare, bandwidth_text(gbps));
   return text +
          fmt::format("  one exchange in {} steps: {} per worker and step, {} times fewer than dense in every step\n",
                      plan.steps_per_exchange, bytes_text(bytes), three_digits(plan.dense_cost.bytes_sent / bytes));

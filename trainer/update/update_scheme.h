@@ -37,6 +37,7 @@ struct UpdateTraits {
   std::int64_t steps_per_exchange = 1;   ///< the ranks exchange in steps that are multiples of it, and in the last
   std::size_t floats_per_parameter = 0;  ///< floats of state of each rank, at most
   std::size_t saved_floats_per_parameter = 0;  ///< the part that a checkpoint holds once for all ranks
+  bool averages_senders = false;               ///< ExchangeRules::averages_senders
 };
 
 /// The update rule of one rank. It has its own state; network, optimizer and exchange are the generation's.

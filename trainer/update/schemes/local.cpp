@@ -46,6 +46,7 @@ class Local final : public UpdateScheme {
  public:
   Local(const Settings& settings, ParameterArena& arena)
       : inner_steps_(static_cast<std::uint64_t>(settings.integer("inner_steps"))),
+        clips_(settings.flag("median_clip")),
         outer_rate_(settings.number("outer.learning_rate")),
         outer_(arena, make_outer(settings, arena)) {}
 
@@ -92,18 +93,21 @@ class Local final : public UpdateScheme {
     exchange::GradientExchange& exchange = *generation.gradient_exchange;
     View<const float> change;
     exchange::run_part(device, timers, StepPart::kOptimize, [&] { change = outer_.take_change(); });
+    if (clips_)
+      exchange::run_part(device, timers, StepPart::kExchange, [&] { outer_.clip_change(generation.communicator); });
     const auto sums =
         exchange.run({.step = step, .density = values.density, .accumulated = values.accumulated}, change, timers);
     const exchange::StepWord word =
         agree_on_step(generation, {.non_finite_bucket = exchange.non_finite_bucket()}, step + 1);
     exchange.commit(timers);
     exchange::run_part(device, timers, StepPart::kOptimize,
-                       [&] { outer_.step(sums, generation.communicator.size(), outer_rate_, step / inner_steps_); });
+                       [&] { outer_.step(sums, outer_rate_, step / inner_steps_); });
     is_synchronized_ = true;
     return {.stop = word.stop};
   }
 
   std::uint64_t inner_steps_;
+  bool clips_;
   double outer_rate_;
   OuterParameters outer_;
   bool is_synchronized_ = true;
@@ -125,12 +129,19 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
                         "the optimizer of the parameters that all workers share, without weight decay"),
       SettingSpec::number("outer.learning_rate", 0.7, "its learning rate; no schedule changes it", 0),
       SettingSpec::number("outer.momentum", 0.9, "its momentum, if it has momentum as sgd does; 0: none", 0, 1),
-      SettingSpec::flag("outer.nesterov", true, "true: use Nesterov momentum; no effect without momentum")};
+      SettingSpec::flag("outer.nesterov", true, "true: use Nesterov momentum; no effect without momentum"),
+      SettingSpec::flag("median_clip", false,
+                        "true: scale each tensor of a worker's change down to the median norm of all workers' before "
+                        "it is exchanged, against one that diverged"),
+      SettingSpec::text("average", "ranks",
+                        "what divides a sum; ranks: the number of workers; senders: for each entry the number of those "
+                        "that sent it, which not every collective knows",
+                        {"ranks", "senders"})};
   entry.steps_locally = true;
   entry.make = [](const Settings& settings, ParameterArena& arena) { return std::make_unique<Local>(settings, arena); };
   entry.traits = [](const Settings& settings) {
     const std::size_t floats = outer_entry(settings).floats_per_parameter;
-    return UpdateTraits{settings.integer("inner_steps"), 1 + floats, floats};
+    return UpdateTraits{settings.integer("inner_steps"), 1 + floats, floats, settings.text("average") == "senders"};
   };
 }};
 

@@ -6,11 +6,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "comm/communicator.h"
 #include "core/archive.h"
 #include "core/buffer.h"
 #include "core/parameter.h"
 #include "exchange/gradient_exchange.h"
+#include "kernels/gradient/gradient_pass.h"
 #include "optim/optimizer.h"
 
 namespace dragonn::trainer {
@@ -28,9 +31,14 @@ class OuterParameters {
   /// Moves the arena's parameters theta back to theta0. Returns the pseudo-gradient theta0 - theta, which lies where
   /// the arena's gradients did.
   View<const float> take_change();
-  /// Steps from theta0, where take_change() left the arena's parameters, by the mean over ranks of the exchanged sums.
+  /// Collective. Scales each tensor of this rank's pseudo-gradient, which lies where take_change() left it, by
+  /// min(1, median over ranks of its norms / own norm). The median of an even number is the lower of the middle two. A
+  /// tensor whose norm is not finite stays as it is, for the check of the exchange. 4 (P-1) bytes per tensor in
+  /// ceil(log2 P) messages, or P-1 if they are large (Communicator::kSmallBlock).
+  void clip_change(comm::Communicator& communicator);
+  /// Steps from theta0, where take_change() left the arena's parameters, by the means of the exchanged sums.
   /// @param step counts the outer steps from 0.
-  void step(std::span<const exchange::BucketSum> sums, int ranks, double learning_rate, std::uint64_t step);
+  void step(std::span<const exchange::BucketSum> sums, double learning_rate, std::uint64_t step);
 
   /// Saves and restores the optimizer. theta0 is what the arena has after a step.
   void save(Archive& archive, const std::string& prefix) const { optimizer_->save(archive, prefix); }
@@ -39,7 +47,10 @@ class OuterParameters {
  private:
   ParameterArena& arena_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  Buffer<float> kept_;  // [arena]
+  Buffer<float> kept_;                   // [arena]
+  kernels::PassResult scaling_;          // of no use besides
+  std::vector<float> norms_, of_ranks_;  // by tensor, and by rank and tensor
+  std::vector<float> of_tensor_;         // by rank
 };
 
 }  // namespace dragonn::trainer

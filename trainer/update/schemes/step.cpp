@@ -41,16 +41,16 @@ void apply_mean(Generation& generation, const StepValues& values, std::span<cons
   optim::Optimizer& optimizer = *generation.state.optimizer;
   optimizer.begin_step(values.learning_rate, generation.state.progress.step);
   exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize,
-                     [&] { apply_sums(sums, scale / static_cast<float>(ranks), optimizer); });
+                     [&] { apply_sums(sums, scale, optimizer); });
 }
 
 void apply_sums(std::span<const exchange::BucketSum> sums, float scale, optim::Optimizer& optimizer) {
   for (const exchange::BucketSum& sum : sums) {
     const optim::Slice slice{sum.offset, sum.size, sum.momentum_applied, sum.learning_rate_applied};
     if (sum.entries != nullptr) {
-      optimizer.update(slice, *sum.entries, scale);
+      optimizer.update(slice, *sum.entries, scale / sum.divisor);
     } else {
-      optimizer.update(slice, sum.dense, scale);
+      optimizer.update(slice, sum.dense, scale / sum.divisor);
     }
   }
 }

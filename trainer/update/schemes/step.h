@@ -25,7 +25,7 @@ float mean_scale(const Generation& generation, View<const float> sum, std::int64
 /// Updates the parameters by the mean over ranks of these sums, clipped if train.clip is global.
 void apply_mean(Generation& generation, const StepValues& values, std::span<const exchange::BucketSum> sums);
 
-/// Feeds the sums times `scale` to the optimizer, which has begun its step.
+/// Feeds the means of these sums (BucketSum::divisor) times `scale` to the optimizer, which has begun its step.
 void apply_sums(std::span<const exchange::BucketSum> sums, float scale, optim::Optimizer& optimizer);
 
 }  // namespace dragonn::trainer
