@@ -194,7 +194,7 @@ class Resolver {
     const bool rounds = compression.coding().is_lossy();
     if (compression.is_dense() && !rounds) compression.memory.name = "none";
     if (compression.is_dense() && rounds) fill(compression.memory, "residual");
-    const bool exchanges_momentum = config_.has_momentum() && !config_.update.scheme.entry().steps_locally;
+    const bool exchanges_momentum = config_.has_momentum() && !config_.update.steps_locally();
     fill(compression.memory, exchanges_momentum ? method.memory_with_momentum : method.memory);
     if (compression.bucket.is(BucketScope::kAuto)) compression.bucket = method.bucket;
     if (compression.include_vectors == IncludeVectors::kAuto) {

@@ -143,7 +143,9 @@ struct CompressionConfig : CompressionKeys {
 /// The table [update].
 struct UpdateConfig : UpdateKeys {
   /// Returns the demands of the scheme. @throws ConfigError for settings that do not fit together.
-  UpdateTraits traits() const { return scheme.entry().traits(scheme.settings); }
+  UpdateTraits traits() const;
+  /// Returns UpdateSchemeEntry::steps_locally.
+  bool steps_locally() const;
   std::uint64_t steps_per_exchange() const { return static_cast<std::uint64_t>(traits().steps_per_exchange); }
   /// Returns ", one exchange in 30 steps"; empty if every step exchanges.
   std::string describe_period() const;

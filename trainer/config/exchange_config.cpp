@@ -56,7 +56,7 @@ std::string memories_without_momentum() {
 /// Checks the update scheme: what belongs to gradients does not go with one that exchanges changes of parameters.
 void check_update(const Config& config) {
   config.update.traits();  // refuses what does not fit together
-  if (!config.update.scheme.entry().steps_locally) return;
+  if (!config.update.steps_locally()) return;
   const std::string exchanged =
       fmt::format("and update.scheme = \"{}\" exchanges changes of parameters", config.update.scheme.name);
   require(!config.compression.memory.entry().owns_momentum,
@@ -153,7 +153,20 @@ void check_without_run(const Config& config) {
           comm.workers);
 }
 
+/// Returns whether there are no schemes here: the exchange library's caller updates the parameters.
+bool has_no_schemes() {
+  return Registry<UpdateSchemeEntry>::instance().names().empty();
+}
+
 }  // namespace
+
+UpdateTraits UpdateConfig::traits() const {
+  return has_no_schemes() ? UpdateTraits{} : scheme.entry().traits(scheme.settings);
+}
+
+bool UpdateConfig::steps_locally() const {
+  return !has_no_schemes() && scheme.entry().steps_locally;
+}
 
 Backend CommConfig::process_backend() const {
   if (backend != Backend::kNccl) return backend;

@@ -119,7 +119,7 @@ void Training::tell_resize(const DataPosition& stopped, int workers) {
   std::vector<std::string> rules = generation_.gradient_exchange->describe_resharding();
   if (state_.network.statistics().size() > 0) rules.emplace_back("batch-norm statistics start from their mean");
   if (state_.network.carries_state()) rules.emplace_back("the state carried from batch to batch starts from zeros");
-  if (config_.update.scheme.entry().steps_locally)
+  if (config_.update.steps_locally())
     rules.emplace_back("the optimizer of rank r goes on from that of rank r modulo the former number of workers");
   if (selects_by_cost(config_)) rules.emplace_back("the cost model decides anew");
   if (rules.empty()) rules.emplace_back("nothing is kept by workers");

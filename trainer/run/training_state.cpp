@@ -112,7 +112,7 @@ std::optional<Config> saved_config(const Archive& model) {
 
 /// Returns whether every rank of a run has an optimizer of its own.
 bool has_own_optimizers(const Config& config) {
-  return config.update.scheme.entry().steps_locally;
+  return config.update.steps_locally();
 }
 
 /// Checks the model. @throws ConfigError that names both models if the checkpoint's is another one than `config` names.
