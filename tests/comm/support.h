@@ -13,6 +13,7 @@
 
 #include "comm/communicator.h"
 #include "comm/sparse/sparse_collective.h"
+#include "tests/support/text.h"
 
 namespace dragonn::comm::test {
 
@@ -55,9 +56,7 @@ inline std::vector<std::pair<std::uint32_t, float>> entries_of(const SparseVecto
   return result;
 }
 
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using dragonn::test::contains;
 
 using Overrides = std::map<std::string, SettingValue>;
 

@@ -15,6 +15,7 @@
 
 #include "data/folder.h"
 #include "data/sample_dataset.h"
+#include "tests/support/text.h"
 
 namespace dragonn::data {
 
@@ -83,8 +84,6 @@ inline std::filesystem::path real_data(const std::string& name) {
   return {};
 }
 
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using dragonn::test::contains;
 
 }  // namespace dragonn::data

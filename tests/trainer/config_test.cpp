@@ -10,10 +10,13 @@
 #include <fmt/ranges.h>
 
 #include "core/error.h"
+#include "tests/support/text.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/toml_config.h"
 
 namespace {
+
+using dragonn::test::contains;
 
 using namespace dragonn;
 using namespace dragonn::trainer;
@@ -39,10 +42,6 @@ std::string error_of(const std::string& text, const std::vector<std::string>& ov
     return error.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

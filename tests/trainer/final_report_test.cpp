@@ -7,16 +7,15 @@
 #include <doctest/doctest.h>
 
 #include "core/units_text.h"
+#include "tests/support/text.h"
 #include "trainer/metrics/run_report.h"
 
 namespace {
 
+using dragonn::test::contains;
+
 using namespace dragonn;
 using namespace dragonn::trainer;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 ProgressNumbers numbers() {
   return {.step = 5430,

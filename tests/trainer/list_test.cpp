@@ -11,18 +11,17 @@
 
 #include "comm/sparse/exchange_cost.h"
 #include "core/error.h"
+#include "tests/support/text.h"
 #include "trainer/command_line.h"
 #include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
 
 namespace {
 
+using dragonn::test::contains;
+
 using namespace dragonn;
 using namespace dragonn::trainer;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string error_of(const std::vector<std::string>& words) {
   try {

@@ -20,6 +20,7 @@
 #include "core/units_text.h"
 #include "optim/optimizer.h"
 #include "tests/exchange/combinations.h"
+#include "tests/support/text.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/metrics/metrics.h"
 #include "trainer/run/plan.h"
@@ -29,6 +30,8 @@
 
 namespace dragonn::trainer::testing {
 namespace {
+
+using dragonn::test::contains;
 
 namespace fs = std::filesystem;
 using Overrides = std::vector<std::string>;
@@ -73,6 +76,31 @@ std::vector<float> after_rounds(int rounds, double outer_rate, double momentum) 
   return values;
 }
 
+/// One rank of a tiny model whose changes are exchanged.
+struct OuterRank {
+  OuterRank(const exchange::ExchangeRules& rules, comm::Communicator& communicator)
+      : exchange(rules, arena, communicator), outer(arena, sgd(arena, 0)) {}
+
+  /// Moves the parameters away from the common ones by `change`, and exchanges that.
+  auto exchange_change(const std::vector<float>& change, double density) {
+    outer.keep();
+    for (std::size_t i = 0; i < change.size(); ++i) arena.values().host()[i] -= change[i];
+    return exchange.run({.density = density}, outer.take_change(), timers);
+  }
+
+  static ParameterArena make_arena() {
+    ParameterArena arena;
+    arena.declare("w", {2, 2}, ParameterRole::kWeight);
+    arena.allocate();
+    return arena;
+  }
+
+  ParameterArena arena = make_arena();
+  exchange::GradientExchange exchange;
+  OuterParameters outer;
+  StepTimers timers;
+};
+
 float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());
   float largest = 0;
@@ -93,10 +121,6 @@ std::string error_of(const Overrides& overrides) {
     return error.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -271,19 +295,12 @@ TEST_CASE("local steps: a sum is divided by the number of ranks, or at each inde
   const auto parameters = [&](const exchange::ExchangeRules& rules) {
     std::vector<float> values;
     comm::run_local(kRanks, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
-      ParameterArena arena;
-      arena.declare("w", {2, 2}, ParameterRole::kWeight);
-      arena.allocate();
-      exchange::GradientExchange exchange(rules, arena, communicator);
-      OuterParameters outer(arena, sgd(arena, 0));
-      StepTimers timers;
-      outer.keep();
-      const std::vector<float>& change = changes[static_cast<std::size_t>(communicator.rank())];
-      for (std::size_t i = 0; i < change.size(); ++i) arena.values().host()[i] -= change[i];
-      const auto sums = exchange.run({.density = 0.5}, outer.take_change(), timers);
-      exchange.commit(timers);
-      outer.step(sums, 1, 0);
-      if (communicator.rank() == 0) values.assign(arena.values().host().begin(), arena.values().host().end());
+      OuterRank rank(rules, communicator);
+      const auto sums = rank.exchange_change(changes[static_cast<std::size_t>(communicator.rank())], 0.5);
+      rank.exchange.commit(rank.timers);
+      rank.outer.step(sums, 1, 0);
+      const auto after = rank.arena.values().host();
+      if (communicator.rank() == 0) values.assign(after.begin(), after.end());
     });
     return values;
   };
@@ -365,28 +382,18 @@ TEST_CASE("local steps: an abandoned exchange of changes is made up for by the n
   std::vector<std::vector<float>> changes{{5, -2, 1, 3}, {4, 1, -6, 2}};
   comm::run_local(kRanks, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
     const std::vector<float>& change = changes[static_cast<std::size_t>(communicator.rank())];
-    ParameterArena arena;
-    arena.declare("w", {2, 2}, ParameterRole::kWeight);
-    arena.allocate();
-    exchange::GradientExchange exchange(rules, arena, communicator);
-    OuterParameters outer(arena, sgd(arena, 0));
-    StepTimers timers;
-    const auto moved = [&] {
-      outer.keep();
-      for (std::size_t i = 0; i < change.size(); ++i) arena.values().host()[i] -= change[i];
-      return exchange.run({.density = 0.25}, outer.take_change(), timers);
-    };
-    moved();
-    exchange.abandon();
-    if (std::ranges::any_of(arena.values().host(), [](float value) { return value != 0; }))
+    OuterRank rank(rules, communicator);
+    rank.exchange_change(change, 0.25);
+    rank.exchange.abandon();
+    if (std::ranges::any_of(rank.arena.values().host(), [](float value) { return value != 0; }))
       throw Error("an abandoned exchange leaves the common parameters");
-    const auto sums = moved();
-    exchange.commit(timers);
-    outer.step(sums, 1, 0);
+    const auto sums = rank.exchange_change(change, 0.25);
+    rank.exchange.commit(rank.timers);
+    rank.outer.step(sums, 1, 0);
     std::vector<double> mass(4);
     for (std::size_t i = 0; i < mass.size(); ++i) {
-      const float kept = exchange.memory(0).residual().host()[i];
-      mass[i] = 2 * change[i] - kept + arena.values().host()[i];  // each rank applied half of the sum
+      const float kept = rank.exchange.memory(0).residual().host()[i];
+      mass[i] = 2 * change[i] - kept + rank.arena.values().host()[i];  // each rank applied half of the sum
     }
     communicator.allreduce_sum(std::span<double>(mass));
     if (communicator.rank() == 0) lost = mass;
