@@ -27,10 +27,10 @@ struct Maximum {
 /// their threads must call this.
 template <class T, class Operation>
 __device__ T block_reduce(T value, Operation operation) {
-  constexpr unsigned kWarp = 32, kMaxWarps = 32;
+  constexpr unsigned kMaxWarps = 32;
   __shared__ T warps[kMaxWarps];
   for (unsigned distance = kWarp / 2; distance > 0; distance /= 2)
-    value = operation(value, __shfl_xor_sync(0xFFFFFFFFu, value, distance));
+    value = operation(value, __shfl_xor_sync(kAllLanes, value, distance));
   __syncthreads();  // a call before this one may still read
   if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
   __syncthreads();

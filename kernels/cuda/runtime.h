@@ -144,6 +144,9 @@ Context& context(const Device& device);
 
 /// The default number of threads of a block.
 inline constexpr unsigned kThreads = 256;
+inline constexpr unsigned kWarp = 32;                 // threads
+inline constexpr unsigned kWarps = kThreads / kWarp;  // of such a block
+inline constexpr unsigned kAllLanes = 0xffffffffu;    // of a warp
 
 #ifdef DRAGONN_DEVICE_CODE
 

@@ -22,10 +22,6 @@ struct Compaction {
 static_assert(sizeof(Compaction) % sizeof(std::uint64_t) == 0);
 
 #ifdef DRAGONN_DEVICE_CODE
-inline constexpr unsigned kAllLanes = 0xffffffffu;
-inline constexpr unsigned kWarp = 32;
-inline constexpr unsigned kWarps = kThreads / kWarp;  // of a block
-
 __device__ inline unsigned lane_id() {
   return threadIdx.x % kWarp;
 }

@@ -85,8 +85,6 @@ struct ColumnPlace {
 
 namespace detail {
 
-inline constexpr unsigned kWarp = 32, kWarps = kThreads / kWarp;
-
 /// Adds up the strands of each warp. `sums` [warps][lanes * kWidth] gets the sums, which are there after it returns.
 template <std::size_t kWidth, class T>
 __device__ void sum_strands_of_warps(const ColumnPlace& place, const T (&mine)[kWidth],
@@ -96,7 +94,7 @@ __device__ void sum_strands_of_warps(const ColumnPlace& place, const T (&mine)[k
 #pragma unroll
   for (std::size_t k = 0; k < kWidth; ++k) {
     T sum = mine[k];
-    for (unsigned step = kWarp / 2; step >= place.lanes; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    for (unsigned step = kWarp / 2; step >= place.lanes; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
     if (in_warp < place.lanes) sums[warp][in_warp * kWidth + k] = sum;
   }
   __syncthreads();
@@ -107,11 +105,11 @@ __device__ void sum_strands_of_warps(const ColumnPlace& place, const T (&mine)[k
 /// Returns the sum over the strands to all threads of a lane.
 template <class T>
 __device__ T sum_strands(const ColumnPlace& place, T value) {
-  __shared__ T sums[detail::kWarps][detail::kWarp];
+  __shared__ T sums[kWarps][kWarp];
   const T mine[1] = {value};
   detail::sum_strands_of_warps<1>(place, mine, sums);
   T sum = 0;
-  for (unsigned warp = 0; warp < detail::kWarps; ++warp) sum += sums[warp][place.lane];
+  for (unsigned warp = 0; warp < kWarps; ++warp) sum += sums[warp][place.lane];
   return sum;
 }
 
@@ -119,11 +117,11 @@ __device__ T sum_strands(const ColumnPlace& place, T value) {
 /// `mine` are the values of the thread's columns.
 template <class T, std::size_t kWidth>
 __device__ T sum_strands_of_columns(const ColumnPlace& place, const T (&mine)[kWidth]) {
-  __shared__ T sums[detail::kWarps][detail::kWarp * kWidth];
+  __shared__ T sums[kWarps][kWarp * kWidth];
   detail::sum_strands_of_warps<kWidth>(place, mine, sums);
   T sum = 0;
   if (threadIdx.x < place.lanes * kWidth)
-    for (unsigned warp = 0; warp < detail::kWarps; ++warp) sum += sums[warp][threadIdx.x];
+    for (unsigned warp = 0; warp < kWarps; ++warp) sum += sums[warp][threadIdx.x];
   return sum;
 }
 
