@@ -311,6 +311,27 @@ TEST_SUITE("trainer") {
     CHECK(run_of(3, zero_compute(1, overlapped)).times() == after);
   }
 
+  TEST_CASE("virtual: forward and backward take the described time, and overlap hides the exchange behind it") {
+    const Overrides overrides{"compression.method=topk", "compression.bucket=tensor", "compression.fusion_mib=0",
+                              "train.gradient_accumulation=2"};
+    const VirtualRun plain = run_of(3, zero_compute(1, overrides));
+    Overrides described = overrides;
+    described.push_back("network.step_ms=30");
+    const VirtualRun serial = run_of(3, zero_compute(1, described));
+    described.push_back("compression.overlap=true");
+    const VirtualRun overlapped = run_of(3, zero_compute(1, described));
+    CHECK(serial.losses() == plain.losses());
+    CHECK(overlapped.losses() == plain.losses());
+    CHECK(serial.summary.at("network").at("step_ms") == 30);
+    REQUIRE(serial.steps.size() == plain.steps.size());
+    for (std::size_t i = 0; i < plain.steps.size(); ++i) {
+      const double computing = 0.03 * serial.steps[i].at("step").get<double>();
+      CHECK(serial.times()[i] == about(plain.times()[i] + computing, 1e-9));
+      CHECK(overlapped.times()[i] > computing);
+      CHECK(overlapped.times()[i] < serial.times()[i]);
+    }
+  }
+
   TEST_CASE("virtual: a config whose times would not be true is refused") {
     CHECK_THROWS_WITH_AS(local_options(quick_config(on_network(1, {"comm.threads_per_worker=2"}))),
                          "network.compute = \"measured\" does not go with comm.threads_per_worker = 2: a virtual "
@@ -319,6 +340,7 @@ TEST_SUITE("trainer") {
     CHECK(local_options(quick_config(zero_compute(1, {"comm.threads_per_worker=2"}))).network);
     CHECK_FALSE(local_options(quick_config()).network);
     CHECK_THROWS_AS(quick_config({"network.compute=zero"}), ConfigError);
+    CHECK_THROWS_AS(quick_config({"network.step_ms=100"}), ConfigError);
     CHECK_THROWS_AS(quick_config(on_network(1, {"network.compute=none"})), ConfigError);
   }
 }

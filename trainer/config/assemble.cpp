@@ -24,8 +24,13 @@ void check_network(const NetworkConfig& network) {
   const bool has_preset = network.preset != "none", is_measured = network.compute == comm::Compute::kMeasured;
   const bool has_latency = network.latency_us.number.has_value(), has_gbps = network.gbps.number.has_value();
   if (network.model == NetworkKind::kNone) {
-    const char* const key = has_preset ? "preset" : has_latency ? "latency_us" : has_gbps ? "gbps" : "compute";
-    return require(!has_preset && !has_latency && !has_gbps && is_measured,
+    const bool is_described = network.step_ms > 0;
+    const char* const key = has_preset     ? "preset"
+                            : has_latency  ? "latency_us"
+                            : has_gbps     ? "gbps"
+                            : is_described ? "step_ms"
+                                           : "compute";
+    return require(!has_preset && !has_latency && !has_gbps && !is_described && is_measured,
                    "network.{} is of no use with network.model = \"none\": expected network.model = \"alpha-beta\"",
                    key);
   }

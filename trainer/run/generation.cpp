@@ -8,6 +8,7 @@
 #include "exchange/run_part.h"
 #include "kernels/nn/elementwise.h"
 #include "trainer/config/exchange_config.h"
+#include "trainer/run/described_time.h"
 #include "trainer/run/evaluation.h"
 
 namespace dragonn::trainer {
@@ -17,6 +18,8 @@ namespace {
 constexpr const char* kPassLabel = "activations and workspace";
 constexpr const char* kSelection = "tensor_selection";
 constexpr const char* kScheme = "update/";
+/// Backward takes twice as many products as forward.
+constexpr double kForwardShare = 1.0 / 3;
 
 data::BatchRules batch_rules(const Config& config, const comm::Communicator& communicator) {
   return {.batch = static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation),
@@ -59,6 +62,11 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(arena.size(), state.device());
   sample.timers = StepTimers(communicator.clock());
   begin_clock_at({});
+  const std::vector<layers::LayerSummary> layers = state.network.summary();
+  for (const Parameter& parameter : arena.parameters()) {
+    const exchange::Bucket alone{.name = parameter.name};
+    done_when_final_.push_back(ready_shares(layers, {&alone, 1}).front());
+  }
   if (!config.compression.overlap || !plan.overlap_obstacle.empty()) return;
   compute_thread = std::make_unique<ComputeThread>(communicator);
   overlapped = std::make_unique<OverlappedBackward>(
@@ -101,7 +109,7 @@ void Generation::save(Archive* model, Archive& rank, std::span<const float> mean
   scheme->save(rank, kScheme);
   state.save_rank(rank);
   if (model == nullptr) return;
-  state.save(*model, mean_statistics);
+  state.save(*model, model_parameters(), mean_statistics);
   scheme->save_shared(*model, kScheme);
   // What was measured for an advice alone decides nothing: a resumed run measures it anew.
   if (selection && wants_costs(config, communicator.size())) model->put_text(kSelection, to_json(*selection));
@@ -142,6 +150,7 @@ void Generation::compute_gradient() {
   sample.count = 0;
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {
     exchange::run_part(state.device(), sample.timers, StepPart::kForward, [&] {
+      const DescribedTime time(communicator.clock(), described_seconds(kForwardShare));
       const layers::LossResult loss =
           state.network.forward(micro_batch(*batch, micro, micro_batches), layers::Mode::kTrain,
                                 state.progress.step * micro_batches + micro, communicator.rank());
@@ -158,26 +167,40 @@ void Generation::compute_gradient() {
 
 void Generation::backward(const layers::GradientReady& ready) {
   const MemoryLabel label(kPassLabel);
-  if (!ready || accumulated_.size() == 0) {
-    state.network.backward(ready);
-    if (accumulated_.size() > 0)
-      kernels::add(accumulated_.view(), state.network.arena().gradients(), accumulated_.view());
-  } else {
-    // It captures no more than std::function holds without allocating.
-    state.network.backward([this, &ready](ParameterId parameter) {
-      ParameterArena& arena = state.network.arena();
+  DescribedTime time(ready ? compute_thread->clock() : communicator.clock(), described_seconds(1 - kForwardShare));
+  ParameterArena& arena = state.network.arena();
+  const bool accumulates = accumulated_.size() > 0;
+  if (!ready) {
+    state.network.backward({});
+    if (accumulates) kernels::add(accumulated_.view(), arena.gradients(), accumulated_.view());
+    return;
+  }
+  const auto finish = [&](ParameterId parameter) {
+    if (accumulates) {
       const View<const float> gradient = arena.gradient(parameter);
       const View<float> sum = accumulated_.view().subview(arena[parameter].offset, gradient.size());
       kernels::add(sum, gradient, sum);
       kernels::synchronize(state.device());  // whoever is told reads in another thread's order
-      ready(parameter);
-    });
-  }
-  if (ready) kernels::synchronize(state.device());  // the next forward is in another order, too
+    }
+    time.reach(done_when_final_[parameter]);
+    ready(parameter);
+  };
+  // It captures no more than std::function holds without allocating.
+  state.network.backward([&finish](ParameterId parameter) { finish(parameter); });
+  kernels::synchronize(state.device());  // the next forward is in another order, too
+}
+
+double Generation::described_seconds(double share) const {
+  return share * config.network.step_ms / 1e3 / static_cast<double>(config.train.gradient_accumulation);
 }
 
 View<const float> Generation::gradient() const {
   return accumulated_.size() > 0 ? accumulated_.view() : state.network.arena().gradients();
+}
+
+std::span<const float> Generation::model_parameters() {
+  const View<const float> shared = scheme->model_parameters();
+  return shared.empty() ? state.parameters() : state.mirror.of(shared);
 }
 
 void Generation::begin_clock_at(Moment time) {

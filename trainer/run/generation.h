@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "data/loader.h"
@@ -43,6 +44,8 @@ struct Generation {
   }
   /// The sum over micro-batches.
   View<const float> gradient() const;
+  /// The parameters that all ranks share, on the host, valid until the next call: they are compared and saved.
+  std::span<const float> model_parameters();
 
   /// The input of a choice of tensors, or of an advice.
   SelectionQuestion selection_question() const;
@@ -59,13 +62,16 @@ struct Generation {
   double bytes_sent_by_all() const;
 
  private:
-  /// Runs backward; `ready` may be empty.
+  /// Runs backward; `ready` may be empty. Otherwise the computing thread calls it.
   void backward(const layers::GradientReady& ready);
+  /// Returns the described seconds of a share of a step's computing; 0 if it is not described (network.step_ms).
+  double described_seconds(double share) const;
   /// Makes the run's time continue from `time`.
   void begin_clock_at(Moment time);
 
-  Buffer<float> accumulated_;  // sum over micro-batches; empty without gradient accumulation
-  Moment clock_offset_;        // from the group's clock to the run's
+  Buffer<float> accumulated_;            // sum over micro-batches; empty without gradient accumulation
+  Moment clock_offset_;                  // from the group's clock to the run's
+  std::vector<double> done_when_final_;  // by parameter: the share of backward that makes its gradient final
 
  public:
   const RunSpec& config;

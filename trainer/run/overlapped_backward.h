@@ -79,7 +79,7 @@ class ComputeThread {
 
   /// The caller's clock, and the work's.
   Clock& caller_clock() { return caller_clock_; }
-  const Clock& clock() const { return *clock_; }
+  Clock& clock() { return *clock_; }
 
  private:
   enum class State { kIdle, kRunning, kEnded };

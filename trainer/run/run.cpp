@@ -16,6 +16,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/program.h"
+#include "core/units_text.h"
 #include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/metrics/event_file.h"
@@ -106,6 +107,14 @@ std::string describe_method(const Config& config, const RunPlan& plan, int worke
   return text + period;
 }
 
+/// Returns "compute time is measured CPU time".
+std::string describe_compute(const NetworkConfig& network) {
+  const bool is_measured = network.compute == comm::Compute::kMeasured;
+  if (network.step_ms == 0) return is_measured ? "compute time is measured CPU time" : "compute time is zero";
+  return fmt::format("forward and backward take {} a step, other work {}", seconds_text(network.step_ms / 1e3),
+                     is_measured ? "its CPU time" : "no time");
+}
+
 /// Logs the kind of the run's times, if a network is modelled.
 void log_network(const Config& config, const comm::Communicator& communicator) {
   const auto network = config.network.modelled();
@@ -113,8 +122,7 @@ void log_network(const Config& config, const comm::Communicator& communicator) {
   const std::string text = config.network.describe();
   if (communicator.clock().is_virtual()) {
     log::info(communicator.rank(), "virtual cluster: {}; {}; all times are virtual and count training steps only", text,
-              config.network.compute == comm::Compute::kMeasured ? "compute time is measured CPU time"
-                                                                 : "compute time is zero");
+              describe_compute(config.network));
   } else {
     log::info(communicator.rank(),
               "decisions and warnings assume a network of {} (network.model); times are wall times", text);
