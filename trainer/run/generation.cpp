@@ -150,7 +150,7 @@ void Generation::compute_gradient() {
   sample.count = 0;
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {
     exchange::run_part(state.device(), sample.timers, StepPart::kForward, [&] {
-      const DescribedTime time(communicator.clock(), described_seconds(kForwardShare));
+      const DescribedTime time(clock_here(), described_seconds(kForwardShare));
       const layers::LossResult loss =
           state.network.forward(micro_batch(*batch, micro, micro_batches), layers::Mode::kTrain,
                                 state.progress.step * micro_batches + micro, communicator.rank());
@@ -167,7 +167,7 @@ void Generation::compute_gradient() {
 
 void Generation::backward(const layers::GradientReady& ready) {
   const MemoryLabel label(kPassLabel);
-  DescribedTime time(ready ? compute_thread->clock() : communicator.clock(), described_seconds(1 - kForwardShare));
+  DescribedTime time(clock_here(), described_seconds(1 - kForwardShare));
   ParameterArena& arena = state.network.arena();
   const bool accumulates = accumulated_.size() > 0;
   if (!ready) {
@@ -188,6 +188,10 @@ void Generation::backward(const layers::GradientReady& ready) {
   // It captures no more than std::function holds without allocating.
   state.network.backward([&finish](ParameterId parameter) { finish(parameter); });
   kernels::synchronize(state.device());  // the next forward is in another order, too
+}
+
+Clock& Generation::clock_here() {
+  return compute_thread && compute_thread->is_this_thread() ? compute_thread->clock() : communicator.clock();
 }
 
 double Generation::described_seconds(double share) const {

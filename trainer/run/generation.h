@@ -62,8 +62,10 @@ struct Generation {
   double bytes_sent_by_all() const;
 
  private:
-  /// Runs backward; `ready` may be empty. Otherwise the computing thread calls it.
+  /// Runs backward; `ready` may be empty.
   void backward(const layers::GradientReady& ready);
+  /// Returns the clock of the calling thread: the worker's or the computing one.
+  Clock& clock_here();
   /// Returns the described seconds of a share of a step's computing; 0 if it is not described (network.step_ms).
   double described_seconds(double share) const;
   /// Makes the run's time continue from `time`.

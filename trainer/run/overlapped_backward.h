@@ -80,6 +80,8 @@ class ComputeThread {
   /// The caller's clock, and the work's.
   Clock& caller_clock() { return caller_clock_; }
   Clock& clock() { return *clock_; }
+  /// Returns whether the calling thread is the one that works.
+  bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:
   enum class State { kIdle, kRunning, kEnded };
