@@ -216,7 +216,8 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
   if (update.floats_per_parameter > 0)
     plan.memory.emplace_back("update scheme", update.floats_per_parameter * model_bytes);
   const bool own_optimizers = config.update.steps_locally();
-  const std::size_t rank_bytes = plan.exchange.state_bytes + (own_optimizers ? optimizer_bytes : 0);
+  const std::size_t rank_bytes =
+      plan.exchange.state_bytes + (own_optimizers ? optimizer_bytes : 0) + update.saved_floats_of_rank * model_bytes;
   const std::size_t shared_bytes =
       model_bytes + (own_optimizers ? 0 : optimizer_bytes) + update.saved_floats_per_parameter * model_bytes;
   // The fields of an archive, and the file's bytes.
@@ -286,8 +287,10 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   }
   text += describe_cost(plan);
   if (config.compression.overlap)
-    text += plan.overlap_obstacle.empty() ? "  overlap: a bucket is exchanged as soon as backward has finished it\n"
-                                          : fmt::format("  overlap: none, as {}\n", plan.overlap_obstacle);
+    text += !plan.overlap_obstacle.empty() ? fmt::format("  overlap: none, as {}\n", plan.overlap_obstacle)
+            : config.update.traits().delays
+                ? "  overlap: the gradients of the step before are exchanged during backward\n"
+                : "  overlap: a bucket is exchanged as soon as backward has finished it\n";
   text += describe_selection(plan, config);
   text += fmt::format("\ncheckpoint: {} on disk\n", bytes_text(static_cast<double>(plan.checkpoint_bytes)));
   return text;

@@ -133,15 +133,12 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
       SettingSpec::flag("median_clip", false,
                         "true: scale each tensor of a worker's change down to the median norm of all workers' before "
                         "it is exchanged, against one that diverged"),
-      SettingSpec::text("average", "ranks",
-                        "what divides a sum; ranks: the number of workers; senders: for each entry the number of those "
-                        "that sent it, which not every collective knows",
-                        {"ranks", "senders"})};
+      average_spec()};
   entry.steps_locally = true;
   entry.make = [](const Settings& settings, ParameterArena& arena) { return std::make_unique<Local>(settings, arena); };
   entry.traits = [](const Settings& settings) {
     const std::size_t floats = outer_entry(settings).floats_per_parameter;
-    return UpdateTraits{settings.integer("inner_steps"), 1 + floats, floats, settings.text("average") == "senders"};
+    return UpdateTraits{settings.integer("inner_steps"), 1 + floats, floats, averages_senders(settings)};
   };
 }};
 
