@@ -99,6 +99,31 @@ void Communicator::send_recv(int destination, View<const std::byte> outgoing, in
   check_size(source, {}, bytes, incoming.size());
 }
 
+void Communicator::notify(int destination, Notification notification) {
+  check_peer("notify", destination);
+  notification.source = rank();
+  start_notification(destination, notification);
+  const ScopedPhase phase(traffic_, Phase::kHeader);
+  traffic_.count_sent(kNotificationBytes);
+}
+
+std::optional<Notification> Communicator::poll_notification(int source) {
+  if (source != kAllRanks) check_peer("be notified by", source);
+  const std::optional<Notification> taken = take_notification(source);
+  const ScopedPhase phase(traffic_, Phase::kHeader);
+  if (taken) traffic_.count_received(kNotificationBytes);
+  return taken;
+}
+
+Notification Communicator::wait_for_notification(int source) {
+  check_peer("be notified by", source);
+  const ScopedOperation waiting = operation("notification");
+  const Notification taken = finish_notification(source);
+  const ScopedPhase phase(traffic_, Phase::kHeader);
+  traffic_.count_received(kNotificationBytes);
+  return taken;
+}
+
 std::string Communicator::error_text(std::string_view doing, int peer, std::string_view reason) const {
   const std::string activity = activity_.describe();
   const std::string other = peer == kAllRanks ? "all ranks" : fmt::format("rank {}", peer);

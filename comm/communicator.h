@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 
 #include "comm/activity.h"
 #include "comm/deadline.h"
+#include "comm/notification.h"
 #include "comm/traffic.h"
 #include "core/buffer.h"
 #include "core/clock.h"
@@ -39,6 +41,7 @@ enum ReservedTag : int {
   kTagBarrier,
   kTagSlices,
   kTagPing,
+  kTagNotification,
 };
 
 /// The algorithm of a dense allreduce. kRing and kRabenseifner are this project's own, written on send and recv: every
@@ -79,6 +82,8 @@ struct Route {
 /// or is late. The group is dead afterwards.
 class Communicator {
  public:
+  static constexpr int kAllRanks = -1;
+
   Communicator() = default;
   virtual ~Communicator() = default;
   Communicator(const Communicator&) = delete;
@@ -107,6 +112,22 @@ class Communicator {
   void recv_exactly(int source, int tag, View<std::byte> buffer);
   /// Sends to one rank while it receives a message of known size from another (or the same).
   void send_recv(int destination, View<const std::byte> outgoing, int source, View<std::byte> incoming, int tag);
+
+  // Notifications: two words to one rank, at any time, also between the operations of a collective. Those of one pair
+  // arrive in the order in which they were sent; they may pass messages and be passed by them. Nobody has to take them.
+  // Unread ones take memory. Each counts in traffic(), under Phase::kHeader, when it is sent and when it is taken. On a
+  // virtual cluster they cost no time: whether one has come already depends on the real order of threads, so a time
+  // that it cost would not follow from the ranks' programs.
+
+  /// Sends a notification; never waits. It may queue behind messages to the same rank that have begun. Like send(), it
+  /// is an error where the other rank is known to have ended.
+  void notify(int destination, Notification notification);
+  /// Takes the oldest notification from `source` that has come, or one from any rank; never waits. In a group
+  /// that is known to have failed it throws.
+  std::optional<Notification> poll_notification(int source = kAllRanks);
+  /// Waits for a notification from that rank, and takes it. Do not wait while that rank may have started more messages
+  /// to this one than a backend keeps (send()): the notification may be behind them.
+  Notification wait_for_notification(int source);
 
   // Collectives. Steps and bytes per rank of each are in comm/README.md.
 
@@ -189,7 +210,6 @@ class Communicator {
   /// Returns whether messages are size-only now (see ScopedSizeOnly).
   bool is_size_only() const { return size_only_; }
 
-  static constexpr int kAllRanks = -1;
   /// Makes the error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
   /// @param peer a rank, or kAllRanks.
   template <class Failure = CommError>
@@ -218,6 +238,12 @@ class Communicator {
   virtual Request start_receive(int source, int tag, std::span<std::byte> buffer) = 0;
   /// Waits for a request; returns the bytes received, 0 for a send.
   virtual std::size_t finish(const Request& request) = 0;
+  /// Sends a notification without waiting.
+  virtual void start_notification(int destination, const Notification& notification) = 0;
+  /// Takes the oldest one that has come from `source`, or one from any rank (kAllRanks), without waiting.
+  virtual std::optional<Notification> take_notification(int source) = 0;
+  /// Waits for one from `source`, and takes it.
+  virtual Notification finish_notification(int source) = 0;
   /// Carries out DenseAlgorithm::kNative; by default by a binomial tree up and down, 2n words per edge.
   virtual void native_allreduce_sum(std::span<float> values);
   /// Returns whether size-only messages may be sent: start_send and start_receive then get spans of a size and no

@@ -37,7 +37,8 @@ class LocalGroup {
         activities_(static_cast<std::size_t>(size)),
         left_(static_cast<std::size_t>(size)),
         waits_for_(static_cast<std::size_t>(size)),
-        mailboxes_(static_cast<std::size_t>(size) * static_cast<std::size_t>(size)) {
+        mailboxes_(static_cast<std::size_t>(size) * static_cast<std::size_t>(size)),
+        inboxes_(static_cast<std::size_t>(size)) {
     for (std::atomic<int>& peer : waits_for_) peer = kNobody;
   }
 
@@ -60,6 +61,8 @@ class LocalGroup {
     }
     return *mailbox;
   }
+
+  Inbox& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
 
   /// Sets a rank's activity. Called before the threads start.
   void set_activity(int rank, const Activity& activity) { activities_[static_cast<std::size_t>(rank)] = &activity; }
@@ -86,8 +89,13 @@ class LocalGroup {
     const std::scoped_lock lock(mutex_);
     if (failure_) return;
     failure_ = std::move(failure);
+    has_failed_ = true;
     for (const auto& mailbox : owned_) mailbox->close();
+    for (Inbox& inbox : inboxes_) inbox.wake();
   }
+  bool has_failed() const { return has_failed_; }
+  /// Returns whether nothing more comes from a rank, and nothing that it gets is taken.
+  bool is_over(int rank) const { return has_failed_ || has_left(rank); }
   std::optional<Failure> failure() const {
     const std::scoped_lock lock(mutex_);
     return failure_;
@@ -101,6 +109,7 @@ class LocalGroup {
         if (mailbox != nullptr) mailbox->close();
       }
     }
+    for (Inbox& inbox : inboxes_) inbox.wake();
   }
 
  private:
@@ -117,6 +126,8 @@ class LocalGroup {
   std::vector<std::atomic<bool>> left_;
   std::vector<std::atomic<int>> waits_for_;       // by rank
   std::vector<std::atomic<Mailbox*>> mailboxes_;  // by source, then destination; null until the pair's first message
+  std::vector<Inbox> inboxes_;                    // by rank
+  std::atomic<bool> has_failed_ = false;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Mailbox>> owned_;  // in the order of first use
   std::optional<Failure> failure_;
@@ -186,6 +197,27 @@ class LocalCommunicator final : public Communicator {
     return bytes;
   }
 
+  void start_notification(int destination, const Notification& notification) override {
+    const SimulatorScope simulating(simulated());
+    if (group_.is_over(destination)) throw in_vain("sending to", destination);
+    group_.inbox(destination).add(notification);
+  }
+  std::optional<Notification> take_notification(int source) override {
+    const SimulatorScope simulating(simulated());
+    const std::optional<Notification> taken = group_.inbox(rank_).take(source);
+    if (!taken && group_.has_failed()) throw in_vain("receiving from", source);
+    return taken;
+  }
+  Notification finish_notification(int source) override {
+    const SimulatorScope simulating(simulated());
+    group_.set_waits_for(rank_, source);
+    const auto is_over = [&] { return group_.is_over(source); };
+    const std::optional<Notification> taken = group_.inbox(rank_).wait(source, group_.deadline(), is_over);
+    const Mailbox::Status without = is_over() ? Mailbox::Status::kClosed : Mailbox::Status::kTimedOut;
+    end_wait("receiving from", source, {.status = taken ? Mailbox::Status::kDone : without}, 0);
+    return *taken;
+  }
+
  private:
   struct Pending {
     std::uint64_t id;
@@ -215,8 +247,12 @@ class LocalCommunicator final : public Communicator {
     if (result.status == Mailbox::Status::kTimedOut) {
       throw late(doing, peer, group_.timeout_s(), group_.whereabouts(group_.culprit(peer)));
     }
+    throw in_vain(doing, peer);
+  }
+  /// Makes the error of an operation with a peer that has ended, or in a group that has failed.
+  CommError in_vain(const char* doing, int peer) const {
     const std::optional<Failure> failure = group_.failure();
-    throw error(doing, peer, failure ? failure->text : group_.whereabouts(peer));
+    return error(doing, peer, failure ? failure->text : group_.whereabouts(peer));
   }
 
   LocalGroup& group_;

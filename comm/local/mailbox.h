@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Mailbox: the pending messages from one thread to another.
+/// Mailbox: the pending messages from one thread to another; Inbox: the notifications to one thread.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "comm/deadline.h"
+#include "comm/notification.h"
 #include "core/buffer.h"
 #include "core/clock.h"
 
@@ -137,6 +139,44 @@ class Mailbox {
   std::uint64_t sent_ = 0;
   std::size_t largest_ = 0;  // message so far; the sender's alone
   bool closed_ = false;
+};
+
+/// The notifications to one rank, from all others. Any thread adds, one takes.
+class Inbox {
+ public:
+  void add(const Notification& notification) {
+    {
+      const std::scoped_lock lock(mutex_);
+      unread_.add(notification);
+    }
+    changed_.notify_all();
+  }
+  std::optional<Notification> take(int source) {
+    const std::scoped_lock lock(mutex_);
+    return unread_.take(source);
+  }
+  /// Waits for a notification from `source`. Returns none if `is_in_vain`, which wake() makes it ask again, or if the
+  /// deadline is over.
+  template <class IsInVain>
+  std::optional<Notification> wait(int source, RunningDeadline deadline, const IsInVain& is_in_vain) {
+    std::optional<Notification> taken;
+    std::unique_lock lock(mutex_);
+    const auto is_over = [&] { return (taken = unread_.take(source)).has_value() || is_in_vain(); };
+    while (!changed_.wait_until(lock, deadline.next_look(), is_over)) {
+      if (deadline.is_over()) break;
+    }
+    return taken;
+  }
+  /// Wakes the rank that waits.
+  void wake() {
+    { const std::scoped_lock lock(mutex_); }
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  NotificationQueue unread_;
 };
 
 }  // namespace dragonn::comm

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <list>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <thread>
@@ -28,17 +30,16 @@ namespace {
 /// The largest number of elements that one MPI call takes.
 constexpr std::size_t kLargestCount = std::numeric_limits<int>::max();
 
-/// Tests a request until it is done (true) or the deadline has passed (false). @param code MPI's status.
+/// Asks `is_done` until it is (true) or the deadline has passed (false).
 ///
 /// Yields the processor while nothing comes: first only to threads that are ready to run, then by sleeping. Ranks that
 /// outnumber the cores would otherwise spin through each other's time slices.
-bool poll(MPI_Request& request, MPI_Status& status, int& code, Deadline deadline) {
+template <class IsDone>
+bool poll(Deadline deadline, const IsDone& is_done) {
   constexpr int kYields = 200;
   constexpr std::chrono::microseconds kNap{50};
   for (int round = 0;; ++round) {
-    int done = 0;
-    code = MPI_Test(&request, &done, &status);
-    if (code != MPI_SUCCESS || done != 0) return true;
+    if (is_done()) return true;
     if (std::chrono::steady_clock::now() >= deadline) return false;
     if (round < kYields) {
       std::this_thread::yield();
@@ -46,6 +47,13 @@ bool poll(MPI_Request& request, MPI_Status& status, int& code, Deadline deadline
       std::this_thread::sleep_for(kNap);
     }
   }
+}
+
+/// Returns whether a request is done. @param code MPI's status; a failed request is done.
+bool test(MPI_Request& request, MPI_Status& status, int& code) {
+  int done = 0;
+  code = MPI_Test(&request, &done, &status);
+  return code != MPI_SUCCESS || done != 0;
 }
 
 std::string mpi_error_text(int code) {
@@ -101,6 +109,7 @@ class MpiCommunicator final : public Communicator {
         owner_(std::this_thread::get_id()) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    notified_.resize(static_cast<std::size_t>(size_));
   }
 
   int rank() const override { return rank_; }
@@ -139,12 +148,22 @@ class MpiCommunicator final : public Communicator {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Status status{};
     int code = MPI_Ibarrier(group_, &request);
-    return code == MPI_SUCCESS && poll(request, status, code, deadline_after(seconds)) && code == MPI_SUCCESS;
+    return code == MPI_SUCCESS && poll(deadline_after(seconds), [&] { return test(request, status, code); }) &&
+           code == MPI_SUCCESS;
   }
   /// Collective. Waits for all ranks and releases what MPI holds; nothing may be called afterwards.
   void finish_group() {
-    complete(start("ending the group with", kAllRanks, 0,
-                   [&](MPI_Request* request) { return MPI_Ibarrier(group_, request); }));
+    constexpr const char* kDoing = "ending the group with";
+    std::vector<std::uint64_t> notified(notified_.size());
+    complete(start(kDoing, kAllRanks, 0, [&](MPI_Request* request) {
+      return MPI_Ialltoall(notified_.data(), 1, MPI_UINT64_T, notified.data(), 1, MPI_UINT64_T, group_, request);
+    }));
+    // MPI may be finalized only when what was sent has been received, also what nobody has asked for.
+    const std::uint64_t expected = std::accumulate(notified.begin(), notified.end(), std::uint64_t{0});
+    wait(kDoing, kAllRanks, [&] { return receive_notifications() == expected; });
+    for (SentNotification& sent : sent_) {
+      wait(kDoing, kAllRanks, [&] { return sent.is_done(); });
+    }
     fault_point("mpi_free");
     std::optional<CallWatch> watch;
     if (!hosted_) watch.emplace(WatchedCall{"MPI_Comm_free", timeout_s_, kTimeout});
@@ -172,6 +191,25 @@ class MpiCommunicator final : public Communicator {
     const std::size_t bytes = complete(operations_[request.id]);
     return request.is_receive ? bytes : 0;
   }
+  /// The standard promises no room for a message without a receive, so the words stay here until MPI is done with them.
+  void start_notification(int destination, const Notification& notification) override {
+    check_thread();
+    auto sent = std::ranges::find_if(sent_, &SentNotification::is_done);
+    if (sent == sent_.end()) sent = sent_.emplace(sent);
+    sent->words = {notification.kind, notification.value};
+    check(MPI_Isend(sent->words.data(), kWords, MPI_UINT64_T, destination, kTagNotification, group_, &sent->request),
+          "sending to", destination, kNotificationBytes);
+    ++notified_[static_cast<std::size_t>(destination)];
+  }
+  std::optional<Notification> take_notification(int source) override {
+    receive_notifications();
+    return unread_.take(source);
+  }
+  Notification finish_notification(int source) override {
+    std::optional<Notification> taken;
+    wait("receiving from", source, [&] { return (taken = take_notification(source)).has_value(); });
+    return *taken;
+  }
   /// Sums by MPI_Iallreduce. What MPI sends cannot be seen, so it is counted as if by a ring: the only nominal count in
   /// this program.
   void native_allreduce_sum(std::span<float> values) override {
@@ -193,6 +231,18 @@ class MpiCommunicator final : public Communicator {
     int peer = 0;
     std::size_t bytes = 0;
     bool in_use = false;
+  };
+
+  static constexpr int kWords = kNotificationBytes / sizeof(std::uint64_t);
+  /// A notification that MPI may still be sending.
+  struct SentNotification {
+    std::array<std::uint64_t, kWords> words{};
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    bool is_done() {
+      int done = 0;
+      return MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+    }
   };
 
   void check_thread() const {
@@ -221,19 +271,40 @@ class MpiCommunicator final : public Communicator {
     }
     throw error(doing, peer, mpi_error_text(code));
   }
-  /// Polls until the operation is done or late. Returns the bytes of a receive.
-  std::size_t complete(Operation& operation) {
-    MPI_Status status{};
-    int code = MPI_SUCCESS;
+  /// Receives all notifications that have come. Returns how many have since the start.
+  std::uint64_t receive_notifications() {
+    check_thread();
+    for (;;) {
+      int has_come = 0;
+      MPI_Status status{};
+      check(MPI_Iprobe(MPI_ANY_SOURCE, kTagNotification, group_, &has_come, &status), "receiving from", kAllRanks, 0);
+      if (has_come == 0) return received_;
+      std::array<std::uint64_t, kWords> words{};
+      complete(start("receiving from", status.MPI_SOURCE, sizeof(words), [&](MPI_Request* request) {
+        return MPI_Irecv(words.data(), kWords, MPI_UINT64_T, status.MPI_SOURCE, kTagNotification, group_, request);
+      }));
+      unread_.add({.kind = words[0], .value = words[1], .source = status.MPI_SOURCE});
+      ++received_;
+    }
+  }
+  /// Polls until `is_done`. @throws CommError if a process has ended or the deadline passes.
+  template <class IsDone>
+  void wait(const char* doing, int peer, const IsDone& is_done) {
     RunningDeadline deadline = deadline_after(timeout_s_);
-    while (!poll(operation.request, status, code, deadline.next_look())) {
+    while (!poll(deadline.next_look(), is_done)) {
       const std::string ended = peers_.who_ended();
-      if (!ended.empty()) throw error(operation.doing, operation.peer, ended);
+      if (!ended.empty()) throw error(doing, peer, ended);
       if (!deadline.is_over()) continue;
       const std::string known = peers_.who_is_gone();
       // Until begin_group has ended no rank knows the others' processes.
-      throw late(operation.doing, operation.peer, timeout_s_, known.empty() ? stopped_sibling() : known);
+      throw late(doing, peer, timeout_s_, known.empty() ? stopped_sibling() : known);
     }
+  }
+  /// Waits until the operation is done. Returns the bytes of a receive.
+  std::size_t complete(Operation& operation) {
+    MPI_Status status{};
+    int code = MPI_SUCCESS;
+    wait(operation.doing, operation.peer, [&] { return test(operation.request, status, code); });
     check(code, operation.doing, operation.peer, operation.bytes);
     operation.in_use = false;
     MPI_Count count = 0;
@@ -250,6 +321,10 @@ class MpiCommunicator final : public Communicator {
   PeerProcesses peers_;
   std::thread::id owner_;
   std::vector<Operation> operations_;
+  NotificationQueue unread_;
+  std::uint64_t received_ = 0;           // notifications, read or unread
+  std::list<SentNotification> sent_;     // places are used again; MPI knows their addresses
+  std::vector<std::uint64_t> notified_;  // notifications sent, by rank
 };
 
 /// Makes Open MPI send TCP messages of more than 64 KiB without asking first. By default it announces such a message

@@ -31,6 +31,10 @@ constexpr std::size_t kDirectBytes = 16 << 10;
 /// The room that a header alone is given in a slot. That of a longer message grows with the bytes that come.
 constexpr std::size_t kTrustedBytes = 16 << 20;
 
+bool is_text(FrameKind kind) {
+  return kind >= FrameKind::kEnd && kind <= FrameKind::kHere;
+}
+
 void copy_bytes(const std::byte* source, std::byte* target, std::size_t bytes) {
   if (bytes > 0 && target != nullptr) std::memcpy(target, source, bytes);
 }
@@ -44,10 +48,16 @@ std::size_t Outgoing::start(int tag, std::span<const std::byte> message) {
   return number;
 }
 
-void Outgoing::tell(FrameKind kind, const std::string& text) {
+void Outgoing::tell(FrameKind kind, std::string_view text) {
   const std::size_t length = std::min(text.size(), kLongestFrameText);
   const FrameHeader header{.kind = kind, .bytes = length};
   texts_.append(reinterpret_cast<const char*>(&header), sizeof(header)).append(text, 0, length);
+}
+
+void Outgoing::notify(const Notification& notification) {
+  const std::array words{notification.kind, notification.value};
+  static_assert(sizeof(words) == kNotificationBytes);
+  tell(FrameKind::kNotification, {reinterpret_cast<const char*>(words.data()), sizeof(words)});
 }
 
 void Outgoing::detach() {
@@ -144,7 +154,8 @@ void Incoming::begin_frame() {
     largest_ = std::max(largest_, std::min(left_, kTrustedBytes));
     reserve_free_slots();
     if (!dropping_) state_ = State::kBlocked;  // until it has a place
-  } else if (header_.kind != FrameKind::kMessage && header_.kind <= FrameKind::kHere && left_ <= kLongestFrameText) {
+  } else if (header_.kind == FrameKind::kNotification ? left_ == kNotificationBytes
+                                                      : is_text(header_.kind) && left_ <= kLongestFrameText) {
     text_.resize(left_);
     target_ = reinterpret_cast<std::byte*>(text_.data());
   } else {
@@ -221,6 +232,11 @@ void Incoming::end_frame() {
 }
 
 void Incoming::end_text_frame() {
+  if (header_.kind == FrameKind::kNotification) {
+    std::array<std::uint64_t, 2> words{};
+    copy_bytes(std::as_bytes(std::span(text_)).data(), std::as_writable_bytes(std::span(words)).data(), sizeof(words));
+    return notifications_.add({.kind = words[0], .value = words[1]});
+  }
   text_ = printable(text_);
   if (header_.kind == FrameKind::kWhere) {
     asked_ = true;

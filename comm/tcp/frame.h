@@ -10,10 +10,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "comm/notification.h"
 #include "core/buffer.h"
 
 namespace dragonn::comm {
@@ -21,11 +23,12 @@ namespace dragonn::comm {
 enum class FrameKind : std::uint32_t {
   kMessage,
   // The kinds below carry a text, which may be empty.
-  kEnd,      ///< this rank is done
-  kFailure,  ///< this rank failed, with the reason: ranks that wait for it wait in vain
-  kAbort,    ///< the group failed, with the reason
-  kWhere,    ///< asks which rank the receiver of this frame waits for
-  kHere,     ///< answers kWhere
+  kEnd,           ///< this rank is done
+  kFailure,       ///< this rank failed, with the reason: ranks that wait for it wait in vain
+  kAbort,         ///< the group failed, with the reason
+  kWhere,         ///< asks which rank the receiver of this frame waits for
+  kHere,          ///< answers kWhere
+  kNotification,  ///< carries a notification's words instead of a text
 };
 
 struct FrameHeader {
@@ -77,7 +80,9 @@ class Outgoing {
   void release(std::size_t number) { sends_.release(number); }
 
   /// Sends a text, cut after kLongestFrameText, before all messages that have not begun.
-  void tell(FrameKind kind, const std::string& text);
+  void tell(FrameKind kind, std::string_view text);
+  /// Sends a notification in the same way.
+  void notify(const Notification& notification);
   /// Releases the buffers of all pending messages. The rest of a message that is half written is copied and still sent;
   /// the others are never sent.
   void detach();
@@ -172,6 +177,8 @@ class Incoming {
   bool take_question() { return std::exchange(asked_, false); }
   /// Returns the other rank's answer to kWhere if one has come since the last call.
   std::optional<std::string> take_answer() { return std::exchange(answer_, std::nullopt); }
+  /// Takes the other rank's oldest notification that has come. It does not name its source.
+  std::optional<Notification> take_notification() { return notifications_.take(/*source=*/-1); }
 
  private:
   static constexpr std::size_t kNobody = ~std::size_t{0};
@@ -240,6 +247,7 @@ class Incoming {
   std::string end_text_;
   bool asked_ = false;
   std::optional<std::string> answer_;
+  NotificationQueue notifications_;
 };
 
 }  // namespace dragonn::comm

@@ -148,10 +148,40 @@ class TcpCommunicator final : public Communicator {
     return bytes;
   }
 
+  void start_notification(int destination, const Notification& notification) override {
+    const Lock lock(mutex_);
+    check_group("sending to", destination);
+    Outgoing& out = link(destination).out;
+    out.notify(notification);
+    out.write();
+  }
+  std::optional<Notification> take_notification(int source) override {
+    Lock lock(mutex_);
+    move(lock, Deadline());
+    const int first = source == kAllRanks ? 0 : source, last = source == kAllRanks ? size() - 1 : source;
+    for (int peer = first; peer <= last; ++peer) {
+      if (peer == rank_) continue;
+      if (auto taken = taken_from(peer)) return taken;
+      if (link(peer).in.end() != Incoming::End::kWell) check_group("receiving from", peer);
+    }
+    return std::nullopt;
+  }
+  Notification finish_notification(int source) override {
+    Lock lock(mutex_);
+    std::optional<Notification> taken;
+    wait(lock, "receiving from", source, [&] { return taken || (taken = taken_from(source)); });
+    return *taken;
+  }
+
  private:
   using Lock = std::unique_lock<std::mutex>;
 
   Link& link(int rank) { return *links_[static_cast<std::size_t>(rank)]; }
+  std::optional<Notification> taken_from(int peer) {
+    std::optional<Notification> taken = link(peer).in.take_notification();
+    if (taken) taken->source = peer;
+    return taken;
+  }
   template <class Body>
   void for_each_link(const Body& body) {
     for (const auto& link : links_)

@@ -18,6 +18,7 @@ struct Case {
 };
 
 std::span<const Case> message_cases();
+std::span<const Case> notification_cases();
 std::span<const Case> allreduce_cases();
 std::span<const Case> collective_cases();
 std::span<const Case> sparse_cases();

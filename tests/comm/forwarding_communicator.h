@@ -23,6 +23,11 @@ class ForwardingCommunicator : public Communicator {
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
 
  protected:
+  void start_notification(int destination, const Notification& notification) override {
+    inner_.notify(destination, notification);
+  }
+  std::optional<Notification> take_notification(int source) override { return inner_.poll_notification(source); }
+  Notification finish_notification(int source) override { return inner_.wait_for_notification(source); }
   Communicator& inner() { return inner_; }
 
  private:

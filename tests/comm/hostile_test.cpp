@@ -459,7 +459,8 @@ TEST_SUITE("comm") {
           FrameHeader{FrameKind::kMessage, kTagAllgather, kMax / 2},
           FrameHeader{FrameKind::kMessage, kTagAllgather, std::uint64_t{1} << 40},
           FrameHeader{FrameKind::kMessage, 0, std::uint64_t{1} << 36}, FrameHeader{FrameKind::kAbort, 0, kMax},
-          FrameHeader{FrameKind::kHere, 0, std::uint64_t{1} << 40}, FrameHeader{static_cast<FrameKind>(99), 0, 8}}) {
+          FrameHeader{FrameKind::kHere, 0, std::uint64_t{1} << 40}, FrameHeader{FrameKind::kNotification, 0, 8},
+          FrameHeader{static_cast<FrameKind>(99), 0, 8}}) {
       const TemporaryFolder folder;
       const auto errors = run_each(tcp_world(2, kTimeout, folder.path()), [&](const TcpOptions& options) {
         if (options.rank == 0) return run_tcp(options, [](Communicator& communicator) { communicator.barrier(); });

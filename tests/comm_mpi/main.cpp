@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The cases of tests/comm over MPI, at the world size that mpirun gives. A false claim ends all ranks with exit code 1.
-// --only bits: just compares with local ranks. --fail KIND: fails on purpose, for the tests of how that ends.
+// --only bits: just compares with local ranks. --only notifications: just the cases of these. --fail KIND: fails on purpose, for the tests of how that ends.
 // --largest-count BYTES: lets MPI count no further than that.
 #include <array>
 #include <cstdio>
@@ -39,8 +39,9 @@ void compare_with_local(Communicator& communicator) {
 }
 
 void run_all(Communicator& communicator) {
-  for (const auto& cases : {message_cases(), allreduce_cases(), collective_cases(), sparse_cases(),
-                            conservation_cases(), agreed_cases(), region_cases(), gtopk_cases(), oktopk_cases()}) {
+  for (const auto& cases :
+       {message_cases(), allreduce_cases(), collective_cases(), sparse_cases(), conservation_cases(), agreed_cases(),
+        region_cases(), gtopk_cases(), oktopk_cases(), notification_cases()}) {
     run_cases(communicator, cases);
   }
   compare_with_local(communicator);
@@ -55,6 +56,7 @@ void fail(Communicator& communicator, std::string_view kind) {
     std::byte byte{};
     communicator.recv(0, 1, std::span<std::byte>(&byte, 1));  // nobody sends it
   }
+  if (kind == "unnotified") communicator.wait_for_notification(communicator.rank() == 0 ? 1 : 0);  // nobody sends it
   communicator.barrier();
 }
 
@@ -68,13 +70,16 @@ int main(int argc, char** argv) {
   };
   const std::string_view kind = option("--fail");
   try {
-    dragonn::comm::MpiOptions options{.timeout_s = kind == "silent" ? 3.0 : 60};
+    dragonn::comm::MpiOptions options{.timeout_s = kind == "silent" || kind == "unnotified" ? 3.0 : 60};
     if (const std::string_view count = option("--largest-count"); !count.empty()) {
       options.largest_count = std::stoul(std::string(count));
     }
     dragonn::comm::run_mpi(options, [&](dragonn::comm::Communicator& communicator) {
       if (!kind.empty()) return test::fail(communicator, kind);
-      option("--only") == "bits" ? test::compare_with_local(communicator) : test::run_all(communicator);
+      const std::string_view only = option("--only");
+      if (only == "bits") return test::compare_with_local(communicator);
+      if (only == "notifications") return test::run_cases(communicator, test::notification_cases());
+      test::run_all(communicator);
     });
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

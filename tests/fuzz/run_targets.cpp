@@ -144,6 +144,8 @@ void read_frames(Bytes bytes) {
   for (int tag = 0; tag < 3 && !incoming.is_closed(); ++tag) incoming.start(tag, capacities[0]);
   incoming.take_question();
   incoming.take_answer();
+  while (incoming.take_notification()) {
+  }
   incoming.drop();
   incoming.read();
   require(incoming.is_closed());

@@ -4,7 +4,6 @@
 
 #include <fstream>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,17 +61,6 @@ std::unique_ptr<MemorySource> train_group(const Job& job, const Group& group, St
     training.generation().save(rank == 0 ? &left->shared : nullptr, left->ranks[rank], mean.host());
   });
   return left;
-}
-
-/// Returns the fields that hold no time and no config, nor the marks of a checkpoint.
-std::map<std::string, Archive::Field> results(const Archive& archive) {
-  auto fields = archive.fields();
-  std::erase_if(fields, [](const auto& field) {
-    const std::string& name = field.first;
-    return name == "config" || name == "progress/world_size" || name.starts_with("checkpoint/") ||
-           name.find("seconds") != std::string::npos || name.find("/time") != std::string::npos;
-  });
-  return fields;
 }
 
 /// Checks that groups that follow one another in memory compute what runs compute that resume from checkpoints.

@@ -190,13 +190,12 @@ TEST_CASE("local steps: inner steps send no message, and the ranks hold the same
   CHECK(parameters[0] == parameters[1]);
 }
 
-TEST_CASE("local steps: checkpoints, lines of metrics and evaluations wait for the next exchange") {
+TEST_CASE("local steps: lines of metrics and evaluations wait for the next exchange, and checkpoints do not") {
   const TemporaryFolder folder;
   const RunSpec config = local_config(3, {"checkpoint.every_steps=2", "checkpoint.keep=9", "train.eval_every_epochs=1",
                                           "train.max_steps=0", "data.train_samples=30", "train.epochs=2"});
   quick_run(config, 2, folder.path());  // 5 steps in an epoch
-  for (std::uint64_t step = 1; step <= 10; ++step)
-    CHECK(fs::exists(checkpoint_of(folder, step)) == (step % 3 == 0 || step == 10));
+  for (std::uint64_t step = 1; step <= 10; ++step) CHECK(fs::exists(checkpoint_of(folder, step)) == (step % 2 == 0));
   std::ifstream lines(folder.path() / "metrics.jsonl");
   std::vector<std::string> kinds;
   for (std::string text; std::getline(lines, text);) {
@@ -245,6 +244,97 @@ TEST_CASE("local steps: a resumed run has the bits of one that did not stop, on 
       CHECK_FALSE(model.contains("optimizer/first"));
       CHECK(model.contains("update/outer/momentum"));
     }
+  }
+}
+
+TEST_CASE("local steps: a run that resumes after any step, within a round too, has the bits of one that did not stop") {
+  for (const Overrides& method : {Overrides{}, Overrides{"compression.method=topk", "compression.codec.indices=rice",
+                                                         "compression.codec.values=int8"}}) {
+    CAPTURE(method.size());
+    Overrides overrides{"optimizer.name=adamw",      "optimizer.learning_rate=0.01", "update.outer.momentum=0.5",
+                        "checkpoint.every_steps=1",  "checkpoint.keep=99",           "train.max_steps=7",
+                        "train.eval_every_epochs=1", "data.train_samples=24",        "train.epochs=9",
+                        "schedule.name=plateau"};
+    overrides.insert(overrides.end(), method.begin(), method.end());
+    const RunSpec config = local_config(3, overrides);
+    const TemporaryFolder whole;
+    quick_run(config, 2, whole.path());
+    for (std::uint64_t step = 1; step < 7; ++step) {
+      CAPTURE(step);
+      const Archive model = CheckpointStore::read_model(checkpoint_of(whole, step));
+      // The model is that of the last exchange, and each rank's parameters are its own.
+      const std::uint64_t exchanged = step - step % 3;
+      if (exchanged > 0)
+        CHECK(model.get_vector<float>("parameters") ==
+              CheckpointStore::read_model(checkpoint_of(whole, exchanged)).get_vector<float>("parameters"));
+      const Archive rank = CheckpointStore::read_rank(checkpoint_of(whole, step), 1);
+      CHECK(rank.contains("update/parameters") == (step % 3 != 0));
+      const TemporaryFolder resumed;
+      quick_run(config, 2, resumed.path(), checkpoint_of(whole, step).string());
+      CHECK(results(CheckpointStore::read_model(checkpoint_of(resumed, 7))) ==
+            results(CheckpointStore::read_model(checkpoint_of(whole, 7))));
+      for (int r = 0; r < 2; ++r)
+        CHECK(results(CheckpointStore::read_rank(checkpoint_of(resumed, 7), r)) ==
+              results(CheckpointStore::read_rank(checkpoint_of(whole, 7), r)));
+    }
+  }
+}
+
+TEST_CASE("local steps: the ranks of a checkpoint may have done different numbers of steps") {
+  const RunSpec config = local_config(9);
+  const TemporaryFolder folder;
+  const Job job{config, load_data(config), {folder.path()}, ""};
+  const CheckpointStore store(folder.path() / "checkpoints");
+  std::vector<std::uint64_t> steps(2);
+  comm::run_local(2, local_options(config), [&](comm::Communicator& communicator) {
+    const auto rank = static_cast<std::size_t>(communicator.rank());
+    layers::Network network = make_network(config, *job.data.train);
+    const RunPlan plan = plan_run(config, network, communicator.size());
+    TrainingState state(config, std::move(network));
+    Generation generation(job, plan, state, communicator);
+    state.progress.step = 4 + rank;
+    store.save(communicator, state.progress.step,
+               [&](Archive* model, Archive& own) { generation.save(model, own, {}); });
+    state.progress.step = 0;
+    CheckpointSource source(store.newest());
+    generation.reshard_from(source);
+    steps[rank] = state.progress.step;
+  });
+  CHECK(store.list() == std::vector<fs::path>{checkpoint_of(folder, 4)});
+  CHECK(steps == std::vector<std::uint64_t>{4, 5});
+}
+
+TEST_CASE("local steps: within a round rank r of another number of workers goes on from rank r modulo the former one") {
+  const RunSpec config = local_config(
+      3, {"compression.method=topk", "train.max_steps=6", "checkpoint.every_steps=4", "checkpoint.keep=9"});
+  for (const auto& [workers, others] : {std::pair(2, 3), std::pair(3, 2), std::pair(2, 1)}) {
+    CAPTURE(workers);
+    CAPTURE(others);
+    const TemporaryFolder folder, resumed;
+    quick_run(config, workers, folder.path());
+    const fs::path checkpoint = checkpoint_of(folder, 4);
+    const Job job{config, load_data(config), {folder.path()}, ""};
+    std::vector<std::vector<float>> inner(static_cast<std::size_t>(others)), outer = inner;
+    comm::run_local(others, local_options(config), [&](comm::Communicator& communicator) {
+      layers::Network network = make_network(config, *job.data.train);
+      const RunPlan plan = plan_run(config, network, communicator.size());
+      TrainingState state(config, std::move(network));
+      Generation generation(job, plan, state, communicator);
+      CheckpointSource source(checkpoint);
+      generation.reshard_from(source);
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      const auto model = generation.model_parameters();
+      outer[rank].assign(model.begin(), model.end());
+      const auto own = state.parameters();
+      inner[rank].assign(own.begin(), own.end());
+    });
+    const auto model = CheckpointStore::read_model(checkpoint).get_vector<float>("parameters");
+    for (int rank = 0; rank < others; ++rank) {
+      CHECK(outer[static_cast<std::size_t>(rank)] == model);
+      CHECK(inner[static_cast<std::size_t>(rank)] ==
+            CheckpointStore::read_rank(checkpoint, rank % workers).get_vector<float>("update/parameters"));
+    }
+    quick_run(config, others, resumed.path(), checkpoint.string());  // its replicas are equal in the end
   }
 }
 

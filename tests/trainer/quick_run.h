@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -131,6 +132,17 @@ inline QuickResult quick_run(const RunSpec& config, int world_size, const std::f
   const Archive model = CheckpointStore::read_model(all.back());
   result.parameters = model.get_vector<float>("parameters");
   return result;
+}
+
+/// Returns the fields that hold no time and no config, nor the marks of a checkpoint.
+inline std::map<std::string, Archive::Field> results(const Archive& archive) {
+  auto fields = archive.fields();
+  std::erase_if(fields, [](const auto& field) {
+    const std::string& name = field.first;
+    return name == "config" || name == "progress/world_size" || name.starts_with("checkpoint/") ||
+           name.find("seconds") != std::string::npos || name.find("/time") != std::string::npos;
+  });
+  return fields;
 }
 
 }  // namespace dragonn::trainer::testing

@@ -54,6 +54,18 @@ class Periodic final : public UpdateScheme {
   }
 
   bool is_synchronized() const override { return pending_ == 0; }
+  void save(Archive& rank, const std::string& prefix) const override {
+    if (pending_ == 0) return;
+    rank.put(prefix + "pending", pending_);
+    rank.put_array<float>(prefix + "sum", sum_.host());
+  }
+  void load(const Archive& rank, const std::string& prefix) override {
+    if (!rank.contains(prefix + "pending")) return;
+    pending_ = rank.get<std::int64_t>(prefix + "pending");
+    const std::vector<float> sum = rank.get_vector<float>(prefix + "sum");
+    sum_ = Buffer<float>(sum.size());
+    std::ranges::copy(sum, sum_.host().begin());
+  }
 
  private:
   std::int64_t every_;
@@ -94,7 +106,7 @@ TEST_CASE("update schemes: an exchange in every third step has the bits of three
   }
 }
 
-TEST_CASE("update schemes: steps without an exchange have no lines of metrics, and save nothing") {
+TEST_CASE("update schemes: steps without an exchange have no lines of metrics, and a run saves after them") {
   const TemporaryFolder folder;
   // The last step exchanges whatever the scheme's period.
   quick_run(periodic_config({"compression.method=dgc", "compression.overlap=true", "train.max_steps=5",
@@ -112,8 +124,7 @@ TEST_CASE("update schemes: steps without an exchange have no lines of metrics, a
   }
   CHECK(steps == std::vector<std::uint64_t>{2, 4, 5});
   for (const std::uint64_t step : {1, 2, 3, 4, 5}) {
-    const bool exists = std::filesystem::exists(folder / "checkpoints" / CheckpointStore::folder_name(step));
-    CHECK(exists == (std::ranges::count(steps, step) > 0));
+    CHECK(std::filesystem::exists(folder / "checkpoints" / CheckpointStore::folder_name(step)));
   }
   const auto summary = nlohmann::json::parse(read_text_file(folder / "summary.json"));
   CHECK(summary["warnings"].dump().find("exchanges nothing during backward") != std::string::npos);
@@ -123,7 +134,7 @@ TEST_CASE("update schemes: a run that resumes between exchanges has the bits of 
   const std::vector<std::string> overrides{"compression.method=dgc", "checkpoint.every_steps=1", "checkpoint.keep=9"};
   const TemporaryFolder whole, resumed;
   const QuickResult expected = quick_run(periodic_config(overrides), 2, whole.path());
-  const std::string checkpoint = (whole / "checkpoints" / CheckpointStore::folder_name(4)).string();
+  const std::string checkpoint = (whole / "checkpoints" / CheckpointStore::folder_name(3)).string();
   CHECK(quick_run(periodic_config(overrides), 2, resumed.path(), checkpoint).parameters == expected.parameters);
 }
 

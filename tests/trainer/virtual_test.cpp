@@ -130,6 +130,11 @@ class ForkKeeper final : public comm::Communicator {
     comm::Request same = request;
     return inner_.wait(same);
   }
+  void start_notification(int destination, const comm::Notification& notification) override {
+    inner_.notify(destination, notification);
+  }
+  std::optional<comm::Notification> take_notification(int source) override { return inner_.poll_notification(source); }
+  comm::Notification finish_notification(int source) override { return inner_.wait_for_notification(source); }
 
  private:
   comm::Communicator& inner_;

@@ -227,6 +227,7 @@ void CheckpointStore::save(comm::Communicator& communicator, std::uint64_t step,
                            const std::function<void(Archive* model, Archive& rank)>& fill) const {
   const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kCheckpoint);
   const int rank = communicator.rank();
+  communicator.broadcast_value(0, step);
   const fs::path final_folder = folder_ / folder_name(step);
   const fs::path partial = fs::path(final_folder.string() + kPartial);
   std::string save;  // once the folder is made

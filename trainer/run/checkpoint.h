@@ -31,9 +31,9 @@ class CheckpointStore {
   /// Keeps checkpoints in `folder`, which is created when the first is saved.
   explicit CheckpointStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// Collective. Saves a checkpoint. `fill` puts this rank's state into its archive, and on rank 0 the model's state
-  /// into the model's archive, which is null on other ranks.
-  /// An earlier save of this step is replaced. Anything else that has this checkpoint's name is renamed, with a
+  /// Collective. Saves a checkpoint, of rank 0's step: ranks may have done different numbers of steps. `fill` puts this
+  /// rank's state into its archive, and on rank 0 the model's state into the model's archive, which is null on other
+  /// ranks. An earlier save of this step is replaced. Anything else that has this checkpoint's name is renamed, with a
   /// warning: another step's, a damaged one, a user's own folder, a checkpoint with a file that a user has added.
   /// @throws SystemError on every rank if a file cannot be written; the partial folder is removed, older ones stay.
   void save(comm::Communicator& communicator, std::uint64_t step,

@@ -109,7 +109,7 @@ void Generation::save(Archive* model, Archive& rank, std::span<const float> mean
   scheme->save(rank, kScheme);
   state.save_rank(rank);
   if (model == nullptr) return;
-  state.save(*model, mean_statistics);
+  state.save(*model, model_parameters(), mean_statistics);
   scheme->save_shared(*model, kScheme);
   // What was measured for an advice alone decides nothing: a resumed run measures it anew.
   if (selection && wants_costs(config, communicator.size())) model->put_text(kSelection, to_json(*selection));
@@ -200,6 +200,11 @@ double Generation::described_seconds(double share) const {
 
 View<const float> Generation::gradient() const {
   return accumulated_.size() > 0 ? accumulated_.view() : state.network.arena().gradients();
+}
+
+std::span<const float> Generation::model_parameters() {
+  const View<const float> shared = scheme->model_parameters();
+  return shared.empty() ? state.parameters() : state.mirror.of(shared);
 }
 
 void Generation::begin_clock_at(Moment time) {

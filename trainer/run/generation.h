@@ -44,6 +44,8 @@ struct Generation {
   }
   /// The sum over micro-batches.
   View<const float> gradient() const;
+  /// The parameters that all ranks share, on the host, valid until the next call: they are compared and saved.
+  std::span<const float> model_parameters();
 
   /// The input of a choice of tensors, or of an advice.
   SelectionQuestion selection_question() const;

@@ -216,7 +216,8 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
   if (update.floats_per_parameter > 0)
     plan.memory.emplace_back("update scheme", update.floats_per_parameter * model_bytes);
   const bool own_optimizers = config.update.steps_locally();
-  const std::size_t rank_bytes = plan.exchange.state_bytes + (own_optimizers ? optimizer_bytes : 0);
+  const std::size_t rank_bytes = plan.exchange.state_bytes + (own_optimizers ? optimizer_bytes : 0) +
+                                 update.own_floats_per_parameter * model_bytes;
   const std::size_t shared_bytes =
       model_bytes + (own_optimizers ? 0 : optimizer_bytes) + update.saved_floats_per_parameter * model_bytes;
   // The fields of an archive, and the file's bytes.

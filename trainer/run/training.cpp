@@ -119,6 +119,9 @@ void Training::tell_resize(const DataPosition& stopped, int workers) {
   std::vector<std::string> rules = generation_.gradient_exchange->describe_resharding();
   if (state_.network.statistics().size() > 0) rules.emplace_back("batch-norm statistics start from their mean");
   if (state_.network.carries_state()) rules.emplace_back("the state carried from batch to batch starts from zeros");
+  const UpdateSchemeEntry& scheme = config_.update.scheme.entry();
+  if (scheme.resize.kind != OnResize::kStateless)
+    rules.push_back(exchange::part_name(scheme) + " " + scheme.resize.how);
   if (config_.update.steps_locally())
     rules.emplace_back("the optimizer of rank r goes on from that of rank r modulo the former number of workers");
   if (selects_by_cost(config_)) rules.emplace_back("the cost model decides anew");
@@ -142,8 +145,8 @@ int Training::train() {
     last = last || state_.is_out_of_patience();
     const bool stop = !last && is_synchronized && outcome.stop;
     recorder_.end_step(last || stop);
-    if (is_synchronized && (stop || last || checkpoint_is_due())) save_checkpoint();
     if (is_synchronized) state_.synchronized_step = progress.step;
+    if (stop || last || checkpoint_is_due()) save_checkpoint();
     if (stop) {
       log::info(communicator_.rank(),
                 "a signal stopped the run after step {}; a checkpoint is saved: --resume auto "
@@ -183,7 +186,7 @@ StepOutcome Training::run_step() {
   if (outcome.is_exchanged) progress.density_sum += mean_density(generation_.gradient_exchange->counts());
   progress.bytes_sent += static_cast<double>(exchange_traffic(sample.traffic).bytes_sent);
   if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized())
-    check_replicas(communicator_, state_.parameters(), progress.step);
+    check_replicas(communicator_, generation_.model_parameters(), progress.step);
   recorder_.check_traffic(values, outcome);
   progress.step_seconds += communicator_.now() - begin;
   recorder_.record_step(values, outcome);
@@ -204,7 +207,7 @@ void Training::evaluate_now() {
 
 bool Training::checkpoint_is_due() const {
   const CheckpointConfig& checkpoint = config_.checkpoint;
-  if (state_.is_due(checkpoint.every_steps) || state_.epoch_is_due(checkpoint.every_epochs)) return true;
+  if (state_.ends_steps(checkpoint.every_steps) || state_.ends_epochs(checkpoint.every_epochs)) return true;
   // The best parameters are kept only if they were saved while they were the current ones.
   const bool wanted = checkpoint.keep_best && (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0);
   return wanted && state_.progress.best && state_.progress.best->step == state_.progress.step;
@@ -227,7 +230,7 @@ void Training::finish() {
   const ClockPause pause(communicator_.clock());
   fault_point("finish");
   DRAGONN_CHECK(generation_.scheme->is_synchronized(), "the update scheme leaves the ranks with different parameters");
-  recorder_.finish(check_replicas(communicator_, state_.parameters(), state_.progress.step));
+  recorder_.finish(check_replicas(communicator_, generation_.model_parameters(), state_.progress.step));
 }
 
 }  // namespace dragonn::trainer

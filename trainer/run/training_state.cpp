@@ -21,6 +21,8 @@ constexpr const char* kStatistics = "statistics";
 constexpr const char* kOptimizer = "optimizer/";
 constexpr const char* kCarriedState = "carried_state";
 constexpr const char* kBytesSent = "bytes_sent";
+constexpr const char* kStep = "progress/step";
+constexpr const char* kSynchronizedStep = "progress/synchronized_step";
 constexpr const char* kSeconds = "seconds";
 constexpr const char* kDenseIsFaster = "progress/dense_is_faster";
 constexpr const char* kSamples = "progress/samples";
@@ -70,7 +72,7 @@ std::optional<EvalRecord> load_eval(const Archive& archive, const std::string& p
 }
 
 void save_progress(Archive& archive, const Progress& progress) {
-  archive.put("progress/step", progress.step);
+  archive.put(kStep, progress.step);
   archive.put(kSamples, progress.samples);
   archive.put("progress/step_seconds", progress.step_seconds);
   archive.put("progress/density_sum", progress.density_sum);
@@ -86,7 +88,7 @@ void save_progress(Archive& archive, const Progress& progress) {
 
 Progress load_progress(const Archive& archive) {
   Progress progress;
-  progress.step = archive.get<std::uint64_t>("progress/step");
+  progress.step = archive.get<std::uint64_t>(kStep);
   progress.samples = archive.get<std::uint64_t>(kSamples);
   progress.step_seconds = archive.get<double>("progress/step_seconds");
   progress.density_sum = archive.get<double>("progress/density_sum");
@@ -151,14 +153,16 @@ void TrainingState::set_length() {
   if (limit > 0) total_steps = std::min(total_steps, limit);
 }
 
-void TrainingState::save(Archive& model, std::span<const float> mean_statistics) {
+void TrainingState::save(Archive& model, std::span<const float> model_parameters,
+                         std::span<const float> mean_statistics) {
   model.put_text(kConfig, to_toml(config));
   model.put_text(kConfigHash, config_hash(config));
-  model.put_array<float>(kParameters, parameters());
+  model.put_array<float>(kParameters, model_parameters);
   model.put_array<float>(kStatistics, mean_statistics);
   if (!has_own_optimizers(config)) optimizer->save(model, kOptimizer);
   schedule->save(model, "schedule/");
   save_progress(model, progress);
+  model.put(kSynchronizedStep, synchronized_step);
   save_position(model, position.at(progress.step));
 }
 
@@ -166,6 +170,7 @@ void TrainingState::save_rank(Archive& rank) {
   if (has_own_optimizers(config)) optimizer->save(rank, kOptimizer);
   kernels::HostMirror<float> statistics, carried;
   rank.put_array<float>(kStatistics, statistics.of(network.statistics()));
+  rank.put(kStep, progress.step);
   rank.put(kBytesSent, progress.bytes_sent);
   save_time(rank, kSeconds, progress.time);
   rank.put_array<float>(kCarriedState, carried.of(network.state(layers::Mode::kTrain)));
@@ -178,7 +183,8 @@ DataPosition TrainingState::reshard_from(StateSource& source, int workers,
   read_array(model, kParameters, network.arena().values());
   schedule->load(model, "schedule/");
   progress = load_progress(model);
-  synchronized_step = progress.step;
+  // Checkpoints of earlier versions were saved at such steps only.
+  synchronized_step = model.contains(kSynchronizedStep) ? model.get<std::uint64_t>(kSynchronizedStep) : progress.step;
   DataPosition stopped = load_position(model);
   position.resume(progress.step, stopped, continue_epoch);
   set_length();
@@ -193,6 +199,7 @@ DataPosition TrainingState::reshard_from(StateSource& source, int workers,
 
 void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped) {
   read_array(rank, kStatistics, network.statistics());
+  if (rank.contains(kStep)) progress.step = rank.get<std::uint64_t>(kStep);
   progress.bytes_sent = rank.get<double>(kBytesSent);
   progress.time = load_time(rank, kSeconds);
   const std::vector<float> carried = rank.get_vector<float>(kCarriedState);

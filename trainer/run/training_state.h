@@ -49,16 +49,17 @@ struct TrainingState {
   /// Sets the lengths of epochs and of the run for a group whose workers together take so many samples per step.
   void lay_out(std::uint64_t samples_per_step, std::uint64_t steps_per_epoch);
 
-  /// Saves what all ranks share, with the mean of the ranks' statistics; and below what this rank alone has. The
-  /// optimizer is the one or the other.
-  void save(Archive& model, std::span<const float> mean_statistics);
+  /// Saves what all ranks share, with the model's parameters and the mean of the ranks' statistics; and below what this
+  /// rank alone has. The optimizer is the one or the other.
+  void save(Archive& model, std::span<const float> model_parameters, std::span<const float> mean_statistics);
   void save_rank(Archive& rank);
   /// Takes what all ranks share from a group of any size, for one of `workers` that lay_out() has seen. Where the sizes
   /// differ, statistics start from their mean. Returns the place in the data at which that group stopped.
   /// @throws ConfigError for another model's state; DataError.
   DataPosition reshard_from(StateSource& source, int workers, const RunPosition::ContinueEpoch& continue_epoch);
   /// Takes what a rank alone had, after reshard_from(). load_rank() is for the same rank of a group of the same size,
-  /// add_rank() for each of the ranks that ranks_to_take() names.
+  /// which may have done other steps than rank 0; add_rank() is for each of the ranks that ranks_to_take() names, and
+  /// all ranks go on from rank 0's step.
   void load_rank(const Archive& rank, const DataPosition& position);
   /// Takes the optimizer that all ranks share or, if every rank has its own (UpdateSchemeEntry::steps_locally), that of
   /// the rank. A run that has just begun to step locally goes on with the shared one. @throws ConfigError for the way
@@ -69,13 +70,20 @@ struct TrainingState {
   /// Notes an evaluation, the same on all ranks.
   void observe(const EvalRecord& record);
 
-  /// Returns whether what happens every so many steps, or epochs, is due now: since the last synchronization.
+  /// Returns whether what waits for an update of the model, every so many steps or epochs, is due now.
   bool is_due(std::int64_t every) const {
     const auto steps = static_cast<std::uint64_t>(every);
     return every > 0 && progress.step / steps > synchronized_step / steps;
   }
   bool epoch_is_due(std::int64_t every) const {
     return every > 0 && position.ends_epochs(synchronized_step, progress.step, static_cast<std::uint64_t>(every));
+  }
+  /// Returns whether what does not wait is due after the last step.
+  bool ends_steps(std::int64_t every) const {
+    return every > 0 && progress.step % static_cast<std::uint64_t>(every) == 0;
+  }
+  bool ends_epochs(std::int64_t every) const {
+    return every > 0 && position.ends_epochs(progress.step - 1, progress.step, static_cast<std::uint64_t>(every));
   }
   /// Returns whether so many evaluations have not improved on the best one that the run ends (train.patience).
   bool is_out_of_patience() const;
@@ -94,7 +102,7 @@ struct TrainingState {
   std::uint64_t total_steps = 0;      ///< updates of the whole run
   kernels::HostMirror<float> mirror;  ///< of the parameters, for hashes and checkpoints
   Progress progress;
-  std::uint64_t synchronized_step = 0;  ///< the last step before the present one after which ranks were synchronized
+  std::uint64_t synchronized_step = 0;  ///< the last step before the present one that updated the model
 
  private:
   void set_length();

@@ -37,6 +37,7 @@ struct UpdateTraits {
   std::int64_t steps_per_exchange = 1;   ///< the ranks exchange in steps that are multiples of it, and in the last
   std::size_t floats_per_parameter = 0;  ///< floats of state of each rank, at most
   std::size_t saved_floats_per_parameter = 0;  ///< the part that a checkpoint holds once for all ranks
+  std::size_t own_floats_per_parameter = 0;    ///< floats that a checkpoint holds for each rank, at most
   bool averages_senders = false;               ///< ExchangeRules::averages_senders
 };
 
@@ -48,13 +49,18 @@ class UpdateScheme {
   /// Collective. Trains on the next batch. @throws comm::CollectiveError if a gradient is not finite and such steps are
   /// not skipped.
   virtual StepOutcome step(Generation& generation, const StepValues& values) = 0;
-  /// Returns whether all ranks hold the same parameters after the steps so far. Evaluations, comparisons of replicas,
-  /// checkpoints, lines of metrics and stops wait until they do. After a run's last step (StepValues::is_last) they do.
+  /// Returns whether the last step updated the model, the parameters that all ranks share. Evaluations, comparisons of
+  /// replicas, lines of metrics and stops wait for such a step; checkpoints do not. A run's last step
+  /// (StepValues::is_last) is one.
   virtual bool is_synchronized() const = 0;
-  /// Saves this rank's state between synchronized steps below `prefix`. Most schemes have none.
+  /// Returns the model's parameters, [arena], where the network's are this rank's own. Empty: the network's are the
+  /// model's.
+  virtual View<const float> model_parameters() const { return {}; }
+  /// Saves this rank's state after any step below `prefix`, and takes it over while the network has the model's
+  /// parameters. Most schemes have none.
   virtual void save(Archive& /*rank*/, const std::string& /*prefix*/) const {}
   virtual void load(const Archive& /*rank*/, const std::string& /*prefix*/) {}
-  /// Saves the state that all ranks share after a synchronized step: any rank's, and any number of ranks takes it over.
+  /// Saves the state that all ranks share: any rank's, and any number of ranks takes it over.
   virtual void save_shared(Archive& /*model*/, const std::string& /*prefix*/) const {}
   virtual void load_shared(const Archive& /*model*/, const std::string& /*prefix*/) {}
 };

@@ -17,6 +17,7 @@ namespace dragonn::trainer {
 namespace {
 
 constexpr const char* kOuter = "outer/";
+constexpr const char* kInner = "parameters";
 
 /// Returns the entry of the outer optimizer.
 const optim::OptimizerEntry& outer_entry(const Settings& settings) {
@@ -59,7 +60,17 @@ class Local final : public UpdateScheme {
   }
 
   bool is_synchronized() const override { return is_synchronized_; }
+  View<const float> model_parameters() const override {
+    return is_synchronized_ ? View<const float>() : outer_.values();
+  }
 
+  void save(Archive& rank, const std::string& prefix) const override {
+    if (!is_synchronized_) outer_.save_inner(rank, prefix + kInner);
+  }
+  void load(const Archive& rank, const std::string& prefix) override {
+    is_synchronized_ = !rank.contains(prefix + kInner);
+    if (!is_synchronized_) outer_.load_inner(rank, prefix + kInner);
+  }
   void save_shared(Archive& model, const std::string& prefix) const override { outer_.save(model, prefix + kOuter); }
   void load_shared(const Archive& model, const std::string& prefix) override {
     // A run of another scheme has no outer optimizer, so the first round from there starts one.
@@ -122,8 +133,7 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
   entry.settings = {
       SettingSpec::integer(
           "inner_steps", 30,
-          "steps of each worker between exchanges; evaluations, checkpoints, lines of metrics and stops "
-          "wait for the next exchange",
+          "steps of each worker between exchanges; evaluations, lines of metrics and stops wait for the next exchange",
           1),
       SettingSpec::text("outer.optimizer", "sgd",
                         "the optimizer of the parameters that all workers share, without weight decay"),
@@ -137,11 +147,20 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
                         "what divides a sum; ranks: the number of workers; senders: for each entry the number of those "
                         "that sent it, which not every collective knows",
                         {"ranks", "senders"})};
+  entry.resize = {
+      OnResize::kReshard,
+      "goes on from the common parameters and from those of rank r modulo the former number of workers; what "
+      "others have changed since the last exchange is lost"};
   entry.steps_locally = true;
   entry.make = [](const Settings& settings, ParameterArena& arena) { return std::make_unique<Local>(settings, arena); };
   entry.traits = [](const Settings& settings) {
     const std::size_t floats = outer_entry(settings).floats_per_parameter;
-    return UpdateTraits{settings.integer("inner_steps"), 1 + floats, floats, settings.text("average") == "senders"};
+    const std::int64_t inner_steps = settings.integer("inner_steps");
+    return UpdateTraits{.steps_per_exchange = inner_steps,
+                        .floats_per_parameter = 1 + floats,
+                        .saved_floats_per_parameter = floats,
+                        .own_floats_per_parameter = inner_steps > 1 ? std::size_t{1} : 0,
+                        .averages_senders = settings.text("average") == "senders"};
   };
 }};
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/devices.h"
 #include "kernels/gradient/optimizer_update.h"
 #include "kernels/nn/elementwise.h"
 #include "optim/clip.h"
@@ -65,6 +66,18 @@ void OuterParameters::clip_change(comm::Communicator& communicator) {
 void OuterParameters::step(std::span<const exchange::BucketSum> sums, double learning_rate, std::uint64_t step) {
   optimizer_->begin_step(learning_rate, step);
   apply_sums(sums, 1.0f, *optimizer_);
+}
+
+void OuterParameters::save_inner(Archive& archive, const std::string& field) const {
+  kernels::HostMirror<float> inner;
+  archive.put_array<float>(field, inner.of(arena_.values()));
+}
+
+void OuterParameters::load_inner(const Archive& archive, const std::string& field) {
+  keep();
+  Buffer<float> inner(arena_.size());
+  archive.get_array(field, inner.host());
+  kernels::copy(inner.view(), arena_.values());
 }
 
 }  // namespace dragonn::trainer

@@ -28,6 +28,8 @@ class OuterParameters {
 
   /// Takes the arena's parameters as theta0.
   void keep();
+  /// Returns theta0 as keep() took it: [arena].
+  View<const float> values() const { return kept_.view(); }
   /// Moves the arena's parameters theta back to theta0. Returns the pseudo-gradient theta0 - theta, which lies where
   /// the arena's gradients did.
   View<const float> take_change();
@@ -43,6 +45,10 @@ class OuterParameters {
   /// Saves and restores the optimizer. theta0 is what the arena has after a step.
   void save(Archive& archive, const std::string& prefix) const { optimizer_->save(archive, prefix); }
   void load(const Archive& archive, const std::string& prefix) { optimizer_->load(archive, prefix); }
+  /// Saves and restores theta, the arena's parameters in the middle of a round, in one field. Restoring keeps those
+  /// that the arena had as theta0.
+  void save_inner(Archive& archive, const std::string& field) const;
+  void load_inner(const Archive& archive, const std::string& field);
 
  private:
   ParameterArena& arena_;
