@@ -44,7 +44,10 @@ class Synchronous final : public UpdateScheme {
   void save(Archive& rank, const std::string& prefix) const override {
     if (has_delayed_) kernels::put_view(rank, prefix + kDelayed, delayed_.view());
   }
-  void load(const Archive& rank, const std::string& prefix) override { reshard_from(rank, prefix, {}); }
+  void load(const Archive& rank, const std::string& prefix) override {
+    has_delayed_ = false;
+    reshard_from(rank, prefix, {});
+  }
   void reshard_from(const Archive& rank, const std::string& prefix, const exchange::ReshardedParts& what) override {
     // A run without a delay, or one that has made no step, leaves no gradient.
     if (!exchange::has_fields(rank, prefix + kDelayed)) return;
@@ -112,7 +115,8 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
                            "compression.overlap all of the exchange runs beside backward; 0: its own",
                            0, 1)};
   entry.overlaps = true;
-  entry.resize = {OnResize::kReshard, "adds up gradients that wait for their exchange (update.delay_steps = 1), so that their sum stays"};
+  entry.resize = {OnResize::kReshard,
+                  "adds up gradients that wait for their exchange (update.delay_steps = 1), so that their sum stays"};
   entry.make = [](const Settings& settings, ParameterArena& arena) {
     return std::make_unique<Synchronous>(settings, arena);
   };
