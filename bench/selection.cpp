@@ -2,10 +2,13 @@
 #include "bench/selection.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "bench/device_timer.h"
+#include "compress/tiles.h"
 #include "kernels/gradient/gradient_pass.h"
 #include "kernels/gradient/select.h"
+#include "kernels/gradient/tile_transform.h"
 #include "kernels/nn/elementwise.h"
 #include "trainer/cost_model/cost_model_measure.h"
 
@@ -16,10 +19,14 @@ using kernels::PassRequest;
 
 /// The buffers of a kernel's run.
 struct KernelState {
-  explicit KernelState(const Device& device) : residual(0, device), pass(device) {}
+  explicit KernelState(const Device& device) : residual(0, device), pass(device), transformed(0, device) {}
 
   Buffer<float> residual;  ///< used by fused kernels
   kernels::PassResult pass;
+  // Used by the transform, and made in its first run.
+  std::vector<kernels::TiledMatrix> matrices;
+  std::optional<kernels::CosineBases> bases;
+  Buffer<float> transformed;
 };
 
 PassRequest threshold_request(const Subject& subject) {
@@ -28,6 +35,20 @@ PassRequest threshold_request(const Subject& subject) {
 
 void run_accumulate(const Subject& subject, const PassRequest& request, KernelState& state) {
   kernels::accumulate_residual(request, subject.gradient, {}, state.residual.view(), state.pass);
+}
+
+/// Transforms the gradient as a matrix of up to 1,024 columns.
+void run_transform(const Subject& subject, KernelState& state) {
+  const std::size_t numel = subject.gradient.size();
+  if (state.matrices.empty()) {
+    const std::size_t columns = std::gcd(numel, std::size_t{1024});
+    const Shape shape{static_cast<std::int64_t>(numel / columns), static_cast<std::int64_t>(columns)};
+    state.matrices = {compress::cut_into_tiles(shape, compress::chunk_of({}))};
+    state.bases.emplace(state.matrices, subject.gradient.device());
+    state.transformed.resize_discard(numel);
+  }
+  kernels::transform_tiles(subject.gradient, state.matrices, *state.bases, kernels::TransformDirection::kForward,
+                           state.transformed.view());
 }
 
 struct Kernel {
@@ -45,6 +66,7 @@ const std::vector<Kernel>& all_kernels() {
        [](const Subject& subject, KernelState& state) {
          kernels::examine({.kind = PassRequest::Kind::kMoments}, subject.gradient, state.pass);
        }},
+      {{"transform_tiles", false}, run_transform},
       {{"accumulate", true}, [](const Subject& subject, KernelState& state) { run_accumulate(subject, {}, state); }},
       {{"accumulate_select", true},
        [](const Subject& subject, KernelState& state) { run_accumulate(subject, threshold_request(subject), state); }},

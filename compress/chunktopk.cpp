@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compress/sparsifier.h"
+#include "compress/tiles.h"
 #include "core/log.h"
 #include "core/shape.h"
 #include "kernels/gradient/select.h"
@@ -13,40 +14,19 @@
 namespace dragonn::compress {
 namespace {
 
-/// Returns the largest divisor that is at most `most`; 1 for 0.
-std::size_t largest_divisor(std::size_t extent, std::size_t most) {
-  std::size_t divisor = std::clamp<std::size_t>(extent, 1, most);
-  while (extent % divisor != 0) --divisor;
-  return divisor;
-}
-
 /// Tiles: their largest side, and how many of their entries stay.
 struct TileRules {
   explicit TileRules(const Settings& settings)
-      : chunk(static_cast<std::size_t>(settings.integer("chunk"))),
-        count(static_cast<std::size_t>(settings.integer("count"))) {}
-
-  /// Cuts a tensor: its first axis times the rest, or a vector into pieces, each of which is a row.
-  kernels::TiledMatrix cut(const Shape& tensor, double density) const {
-    kernels::TiledMatrix matrix;
-    if (tensor.rank() < 2) {
-      matrix.columns = largest_divisor(tensor.size(), chunk);
-      matrix.rows = tensor.size() / matrix.columns;
-    } else {
-      matrix.rows = static_cast<std::size_t>(tensor[0]);
-      matrix.columns = tensor.size() / matrix.rows;
-      matrix.tile_rows = largest_divisor(matrix.rows, chunk);
-    }
-    matrix.tile_columns = largest_divisor(matrix.columns, chunk);
-    matrix.keep = count > 0 ? std::min(count, matrix.tile_size()) : target_count(density, matrix.tile_size());
-    return matrix;
-  }
+      : chunk(chunk_of(settings)), count(static_cast<std::size_t>(settings.integer("count"))) {}
 
   /// Calls body(tensor, matrix) for the tensors of a bucket.
   template <class Body>
   void cut_all(std::size_t numel, std::span<const Shape> tensors, double density, const Body& body) const {
-    const Shape vector{static_cast<std::int64_t>(numel)};
-    for (const Shape& tensor : tensors.empty() ? std::span(&vector, 1) : tensors) body(tensor, cut(tensor, density));
+    for_each_tensor(numel, tensors, [&](const Shape& tensor) {
+      kernels::TiledMatrix matrix = cut_into_tiles(tensor, chunk);
+      matrix.keep = count > 0 ? std::min(count, matrix.tile_size()) : target_count(density, matrix.tile_size());
+      body(tensor, matrix);
+    });
   }
 
   std::size_t chunk;
@@ -102,15 +82,12 @@ class ChunkTopk final : public Sparsifier {
 const Registration<SparsifierEntry> registration{[](SparsifierEntry& entry) {
   entry.name = "chunktopk";
   entry.summary = "the entries of largest magnitude of each tile of a matrix";
-  entry.source = "arXiv:2508.15706 (SparseLoCo), section 3; arXiv:2411.19870 (DeMo), without its transform";
-  entry.settings = {
-      SettingSpec::integer("chunk", 64,
-                           "largest side of a tile; its sides are the largest divisors of a matrix's rows and columns "
-                           "up to this",
-                           1, static_cast<double>(kernels::kMaxTileSide)),
-      SettingSpec::integer("count", 0,
-                           "entries of each tile, at any density; 0: density times its elements, at least 1", 0,
-                           static_cast<double>(kernels::kMaxTileSize))};
+  entry.source =
+      "arXiv:2508.15706 (SparseLoCo), section 3; arXiv:2411.19870 (DeMo), whose transform is compression.transform";
+  entry.settings = {chunk_spec(),
+                    SettingSpec::integer(
+                        "count", 0, "entries of each tile, at any density; 0: density times its elements, at least 1",
+                        0, static_cast<double>(kernels::kMaxTileSize))};
   entry.traits = [](const Settings&) { return SelectionTraits{.at_most_k = true}; };
   entry.target = [](const Settings& settings, std::size_t numel, std::span<const Shape> tensors, double density) {
     std::size_t k = 0;

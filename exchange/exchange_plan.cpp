@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "compress/dct_basis.h"
 #include "compress/sparsifier.h"
 #include "core/units_text.h"
 #include "exchange/bucket_form.h"
@@ -199,6 +200,10 @@ ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& are
     planned.group = groups[plan.buckets.size() - 1];
     if (bucket.sparse || rules.codes_dense())
       plan.state_bytes += memory_entry(rules).floats_per_element * bucket.size * sizeof(float);
+    if (bucket.sparse && rules.dct) {
+      plan.buffer_bytes += compress::kDctFloatsPerElement * bucket.size * sizeof(float);
+      plan.max_bytes += compress::kDctFloatsPerElement * bucket.size * sizeof(float);
+    }
     add_memory(rules, planned, density, world_size, messages, plan);
   }
   return plan;

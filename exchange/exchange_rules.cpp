@@ -90,6 +90,15 @@ void check_coding(const ExchangeRules& rules, const Component& collective) {
   if (entry.sum == comm::SumSize::kDense) check_dense_values(collective, rules.coding);
 }
 
+/// Checks that something is compressed, in whose basis it can be.
+void check_transform(const ExchangeRules& rules) {
+  if (rules.buckets.compress || !rules.dct) return;
+  throw ConfigError(
+      "compression.transform = \"dct\" has no effect with method = \"dense\", which sends gradients as they are; "
+      "valid: "
+      "none, or a sparsifier or quantizer");
+}
+
 /// Checks that the collective knows the senders of an entry, by whose number its sum is divided.
 void check_senders(const SparseCollectiveEntry& collective) {
   const auto knows = [](const SparseCollectiveEntry& entry) { return entry.senders != comm::Senders::kUnknown; };
@@ -107,6 +116,7 @@ const MemoryEntry& memory_entry(const ExchangeRules& rules) {
 }
 
 void check_rules(const ExchangeRules& rules) {
+  check_transform(rules);
   if (!rules.buckets.compress) return check_coding(rules, rules.dense);
   if (rules.quantizes()) {
     check_no_codec(rules);

@@ -12,6 +12,8 @@
 
 #include "comm/agreement.h"
 #include "comm/sparse/sparse_collective.h"
+#include "compress/dct_basis.h"
+#include "compress/tiles.h"
 #include "core/memory_ledger.h"
 #include "exchange/run_part.h"
 #include "kernels/gradient/exceedance.h"
@@ -91,6 +93,9 @@ void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messa
     const bool is_configured = entry.name == rules_.memory.name;
     state.memory = entry.make(is_configured ? rules_.memory.settings : Settings(entry.settings), bucket.size,
                               rules_.momentum, rules_.nesterov, device_);
+    if (rules_.dct && bucket.sparse)
+      state.memory = compress::in_dct_basis(std::move(state.memory), bucket.size, bucket.tensors,
+                                            compress::chunk_of(rules_.sparsifier.settings), device_);
   }
   state.sum = {.offset = bucket.offset,
                .size = bucket.size,

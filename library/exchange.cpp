@@ -109,7 +109,7 @@ void Exchange::run(std::span<float* const> gradients) {
 void Exchange::average(std::span<float* const> gradients) {
   const double begin = communicator_.now();
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
-  for_each(gradients, [](auto from, auto to) { std::ranges::copy(from, to.begin()); });
+  for_each(gradients, [](auto from, auto to) { std::copy_n(from.data(), from.size(), to.data()); });
   check_finite(gradients);
   timers_.reset();
   const double density = trainer::density_of_step(spec_.compression, step_, steps_per_epoch_);
@@ -118,7 +118,7 @@ void Exchange::average(std::span<float* const> gradients) {
   exchange_->commit(timers_);
   overflowed_ = exchange_->non_finite_bucket();
   for (const exchange::BucketSum& sum : sums) write_mean(sum);
-  for_each(gradients, [](auto to, auto from) { std::ranges::copy(from, to.begin()); });
+  for_each(gradients, [](auto to, auto from) { std::copy_n(from.data(), from.size(), to.data()); });
   ++step_;
 
   comm::Traffic traffic;

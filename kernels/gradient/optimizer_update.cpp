@@ -69,6 +69,14 @@ void AdamBlock(const AdamRule& rule, const float* gradient, float* first, float*
   });
 }
 
+void SignBlock(const SignRule& rule, const float* gradient, float* values, std::size_t count) {
+  detail::HWY_NAMESPACE::for_each_element(count, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto g = hn::LoadU(d, gradient + i);
+    const auto step = hn::IfThenElseZero(hn::Ne(g, hn::Zero(d)), hn::CopySign(hn::Set(d, rule.learning_rate), g));
+    hn::StoreU(hn::Sub(hn::Mul(hn::Set(d, rule.keep), hn::LoadU(d, values + i)), step), d, values + i);
+  });
+}
+
 }  // namespace dragonn::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -76,6 +84,7 @@ HWY_AFTER_NAMESPACE();
 namespace dragonn::kernels {
 HWY_EXPORT(SgdBlock);
 HWY_EXPORT(AdamBlock);
+HWY_EXPORT(SignBlock);
 
 namespace {
 
@@ -125,6 +134,12 @@ void adam_cpu(const AdamRule& rule, const GradientView& gradient, View<float> fi
   });
 }
 
+void sign_cpu(const SignRule& rule, const GradientView& gradient, View<float> values) {
+  for_blocks(gradient, [&](std::size_t begin, std::size_t count, const float* g) {
+    HWY_DYNAMIC_DISPATCH(SignBlock)(rule, g, values.data() + begin, count);
+  });
+}
+
 bool sgd_fits(const SgdRule&, const GradientView& gradient, View<float> momentum, View<float> values) {
   check_view("parameters", values, gradient);
   if (!momentum.empty()) check_view("momentum", momentum, gradient);
@@ -143,6 +158,11 @@ bool adam_fits(const AdamRule&, const GradientView& gradient, View<float> first,
   check_view("parameters", values, gradient);
   check_view("first moments", first, gradient);
   check_view("second moments", second, gradient);
+  return true;
+}
+
+bool sign_fits(const SignRule&, const GradientView& gradient, View<float> values) {
+  check_view("parameters", values, gradient);
   return true;
 }
 
@@ -187,6 +207,7 @@ const float* GradientView::block(std::size_t begin, std::size_t count, float* sc
 constinit decltype(sgd_update) sgd_update("sgd_update", sgd_cpu, sgd_fits);
 constinit decltype(sgd_update_entries) sgd_update_entries("sgd_update_entries", sgd_entries_cpu, sgd_entries_fits);
 constinit decltype(adam_update) adam_update("adam_update", adam_cpu, adam_fits);
+constinit decltype(sign_update) sign_update("sign_update", sign_cpu, sign_fits);
 
 }  // namespace dragonn::kernels
 #endif  // HWY_ONCE

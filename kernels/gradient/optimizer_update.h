@@ -99,4 +99,16 @@ extern Operation<void(const AdamRule& rule, const GradientView& gradient, View<f
                       View<float> values)>
     adam_update;
 
+/// The rule of signSGD (Bernstein et al., arXiv:1802.04434), with decoupled decay before the step:
+///
+///     x <- keep x - learning_rate sign(g)
+///
+/// sign(0) = 0 of both zeros, and keep = 1 - eta weight_decay.
+struct SignRule {
+  float learning_rate = 0;
+  float keep = 1;
+};
+/// Updates parameters by signSGD. @param values [n].
+extern Operation<void(const SignRule& rule, const GradientView& gradient, View<float> values)> sign_update;
+
 }  // namespace dragonn::kernels

@@ -166,50 +166,32 @@ void select_cpu(View<const float> values, std::span<const TiledMatrix> matrices,
     detail::TileBuffers buffers;
     detail::HitRun run;
     bool is_first = true;
-    std::size_t offset = 0, place = 0;
-    for (const TiledMatrix& matrix : matrices) {
-      const auto bands_before = [&](std::size_t element) {
-        const std::size_t size = matrix.band_size();
-        return element <= offset ? 0 : std::min(matrix.bands(), (element - offset + size - 1) / size);
-      };
-      for (std::size_t band = bands_before(begin); band < bands_before(end); ++band) {
-        if (is_first) run.begin = place + band * matrix.kept_per_band();
-        is_first = false;
-        const std::size_t next = run.begin + run.count;
-        run.count +=
-            select_band(values.data(), offset + band * matrix.band_size(), matrix, buffers,
-                        {scratch.kept.data() + next, selected.indices.data() + next, selected.values.data() + next});
-      }
-      offset += matrix.size();
-      place += matrix.kept();
-    }
+    for_each_band(matrices, begin, end, [&](const TiledMatrix& matrix, std::size_t element, std::size_t kept) {
+      if (is_first) run.begin = kept;
+      is_first = false;
+      const std::size_t next = run.begin + run.count;
+      run.count +=
+          select_band(values.data(), element, matrix, buffers,
+                      {scratch.kept.data() + next, selected.indices.data() + next, selected.values.data() + next});
+    });
     runs[piece] = run;
   };
   const std::size_t pieces = for_each_piece(values.size(), kMinPiece, select_piece);
   detail::join_runs(std::span(runs).first(pieces), selected);
 }
 
-bool check_tiles(View<const float> values, std::span<const TiledMatrix> matrices, TileScratch& scratch,
-                 SparseVector& selected) {
+bool prepare(View<const float> values, std::span<const TiledMatrix> matrices, TileScratch& scratch,
+             SparseVector& selected) {
   check_same_device("select_in_tiles", values.device(), scratch.device());
-  std::size_t size = 0;
-  for (const TiledMatrix& matrix : matrices) {
-    DRAGONN_CHECK(matrix.tile_rows <= kMaxTileSide && matrix.tile_columns <= kMaxTileSide &&
-                      matrix.rows % matrix.tile_rows == 0 && matrix.columns % matrix.tile_columns == 0 &&
-                      matrix.keep <= matrix.tile_size(),
-                  "a matrix of {} x {} in tiles of {} x {} that keep {}", matrix.rows, matrix.columns, matrix.tile_rows,
-                  matrix.tile_columns, matrix.keep);
-    size += matrix.size();
-  }
-  DRAGONN_CHECK(size == values.size(), "matrices of {} elements in a vector of {}", size, values.size());
-  count_swept(size);
-  if (size == 0) selected.clear();
-  return size > 0;
+  check_tiles("select_in_tiles", matrices, values.size());
+  count_swept(values.size());
+  if (values.empty()) selected.clear();
+  return !values.empty();
 }
 
 }  // namespace
 
-constinit decltype(select_in_tiles) select_in_tiles("select_in_tiles", select_cpu, check_tiles);
+constinit decltype(select_in_tiles) select_in_tiles("select_in_tiles", select_cpu, prepare);
 
 void TileScratch::reserve(std::size_t numel) {
   if (device().is_cpu()) {

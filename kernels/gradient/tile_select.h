@@ -9,29 +9,10 @@
 #include "core/buffer.h"
 #include "core/sparse_vector.h"
 #include "core/view.h"
+#include "kernels/gradient/tiles.h"
 #include "kernels/operation.h"
 
 namespace dragonn::kernels {
-
-/// The longest side of a tile, and the elements of the largest tile.
-inline constexpr std::size_t kMaxTileSide = 128;
-inline constexpr std::size_t kMaxTileSize = kMaxTileSide * kMaxTileSide;
-
-/// A matrix, rows one after the other, and its tiles. A band is a row of tiles: a slice of the matrix.
-struct TiledMatrix {
-  std::size_t rows = 0, columns = 0;
-  std::size_t tile_rows = 1, tile_columns = 1;  ///< at most kMaxTileSide; they divide rows and columns
-  std::size_t keep = 1;                         ///< entries of each tile, 1 to tile_size()
-
-  constexpr std::size_t size() const { return rows * columns; }
-  constexpr std::size_t tile_size() const { return tile_rows * tile_columns; }
-  constexpr std::size_t band_size() const { return tile_rows * columns; }
-  constexpr std::size_t bands() const { return rows / tile_rows; }
-  constexpr std::size_t tiles_per_band() const { return columns / tile_columns; }
-  constexpr std::size_t kept_per_band() const { return tiles_per_band() * keep; }
-  /// Returns the entries that all tiles keep, unless they have too few that are not zero.
-  constexpr std::size_t kept() const { return bands() * kept_per_band(); }
-};
 
 /// Memory of the selection, reused from call to call.
 struct TileScratch {

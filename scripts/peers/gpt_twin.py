@@ -11,6 +11,7 @@ Exit code: 0 done, 2 bad usage, 77 PyTorch is not installed.
 """
 import json
 import math
+import os
 import pathlib
 import sys
 import time
@@ -21,6 +22,9 @@ from runs import BIN, Rows, make_parser, output_of, run_main, sets
 
 EVALUATION_BATCH = 64
 HEADER_BYTES = 1024  # of a shard
+# What a config must have to have a twin.
+EXPECTED = {"model.name": "gpt2", "data.name": "token_shards", "optimizer.name": "adamw", "schedule.name": "cosine",
+            "optimizer.weight_decay_norm_bias": False}
 
 
 class Windows:
@@ -65,28 +69,58 @@ def rate_factor(schedule, step):
     return last + (1 - last) * (1 + math.cos(math.pi * progress)) / 2
 
 
-def train(config, device):
-    """The row of a run."""
+def make_model(config):
+    """The model with first weights, and its windows of training and of validation."""
     torch.manual_seed(config["seed"])
-    data, settings = config["data"], config["train"]
+    data = config["data"]
     folder = pathlib.Path(data["path"])
     vocabulary = data["vocabulary"] or json.loads((folder / "tokens.json").read_text())["vocabulary"]
     training, validation = (Windows(folder, data[name], data["window"]) for name in ("train_prefix", "test_prefix"))
     model = pytorch_models.build({"model": config["model"]["name"], "settings": config["model"], "sample": [data["window"]],
                                   "classes": vocabulary})
     initialize(model, config["model"]["layers"])
+    return model, training, validation
+
+
+def scheduled(optimizer, schedule):
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_factor(schedule, step))
+
+
+def batches(windows, size):
+    """Numbers of windows, without end: each epoch in an order of its own, the same for the same seed."""
+    order = []
+    while True:
+        if len(order) < size:
+            order = torch.randperm(len(windows.starts)).tolist()
+        yield [order.pop() for _ in range(size)]
+
+
+def validation_loss(model, validation, device="cpu"):
+    """The mean loss over all windows."""
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for first in range(0, len(validation.starts), EVALUATION_BATCH):
+            numbers = range(first, min(first + EVALUATION_BATCH, len(validation.starts)))
+            total += loss_of(model, validation, numbers, device).item() * len(numbers)
+    return total / len(validation.starts)
+
+
+def loss_of(model, windows, numbers, device="cpu"):
+    return model.loss(*(part.to(device) for part in windows.batch(numbers)))[0]
+
+
+def train(config, device):
+    """The row of a run."""
+    model, training, validation = make_model(config)
     model.to(device)
-
-    def loss_of(windows, numbers):
-        return model.loss(*(part.to(device) for part in windows.batch(numbers)))[0]
-
+    settings = config["train"]
     optimizer = optimizer_of(model, config["optimizer"])
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_factor(config["schedule"], step))
-    batch, order, begin = settings["batch_size"] * config["comm"]["workers"], [], time.monotonic()
+    schedule = scheduled(optimizer, config["schedule"])
+    batch = batches(training, settings["batch_size"] * config["comm"]["workers"])
+    begin = time.monotonic()
     for step in range(settings["max_steps"]):
-        if len(order) < batch:
-            order = torch.randperm(len(training.starts)).tolist()
-        loss = loss_of(training, [order.pop() for _ in range(batch)])
+        loss = loss_of(model, training, next(batch), device)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings["clip_norm"])
@@ -95,33 +129,40 @@ def train(config, device):
         if (step + 1) % 100 == 0:
             print(f"step {step + 1}: loss {loss.item():.4f}", file=sys.stderr, flush=True)
     seconds = time.monotonic() - begin
-    model.eval()
-    total = 0.0
-    with torch.no_grad():
-        for first in range(0, len(validation.starts), EVALUATION_BATCH):
-            numbers = range(first, min(first + EVALUATION_BATCH, len(validation.starts)))
-            total += loss_of(validation, numbers).item() * len(numbers)
-    return {"loss": total / len(validation.starts), "seconds": seconds, "steps": settings["max_steps"],
+    return {"loss": validation_loss(model, validation, device), "seconds": seconds, "steps": settings["max_steps"],
             "parameters": sum(parameter.numel() for parameter in model.parameters()), "torch": torch.__version__,
             "threads": torch.get_num_threads()}
 
 
-def main():
-    parser = make_parser(__doc__)
-    parser.add_argument("config", type=pathlib.Path, metavar="CONFIG.toml", help="what to train")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the config (repeatable)")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of PyTorch (1)")
-    parser.add_argument("--device", default="cpu", metavar="NAME", help="of PyTorch (cpu)")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="rows that are kept")
-    parser.add_argument("--bin", type=pathlib.Path, default=BIN, metavar="DIR", help="folder of dragonn-train")
-    options = parser.parse_args()
-    config = tomllib.loads(output_of([options.bin / "dragonn-train", options.config, *sets(options.set), "--print-config"]))
-    expected = {"model.name": "gpt2", "data.name": "token_shards", "optimizer.name": "adamw", "schedule.name": "cosine",
-                "train.clip": "global", "optimizer.weight_decay_norm_bias": False}
-    for key, value in expected.items():
+def read_config(options, expected):
+    """The resolved config of options.config and options.set. Raises RuntimeError if it has not the expected values."""
+    command = [options.bin / "dragonn-train", options.config, *sets(options.set), "--print-config"]
+    # Under mpirun it would print on rank 0 only.
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_"))}
+    config = tomllib.loads(output_of(command, env=alone))
+    for key, value in (EXPECTED | expected).items():
         table, _, name = key.partition(".")
         if config[table][name] != value:
             raise RuntimeError(f"{options.config}: {key} = {config[table][name]}: expected {value}")
+    return config
+
+
+def twin_parser(text):
+    """The options of a twin."""
+    parser = make_parser(text)
+    parser.add_argument("config", type=pathlib.Path, metavar="CONFIG.toml", help="what to train")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the config (repeatable)")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="of PyTorch (1)")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN, metavar="DIR", help="folder of dragonn-train")
+    return parser
+
+
+def main():
+    parser = twin_parser(__doc__)
+    parser.add_argument("--device", default="cpu", metavar="NAME", help="of PyTorch (cpu)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="rows that are kept")
+    options = parser.parse_args()
+    config = read_config(options, {"train.clip": "global"})
     rows, case = Rows(options.json), {"config": options.config.stem, "seed": config["seed"], "set": options.set, "device": options.device}
     if not rows.has(case):
         torch.set_num_threads(options.threads)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 /// Tests of memories that keep acc in a basis of their own.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -102,9 +104,98 @@ std::vector<std::vector<float>> sums_with(const char* memory) {
   return result;
 }
 
+/// One rank's acc and residual of a step, both transformed, and what was exchanged.
+struct DctAccount {
+  std::vector<double> acc, residual, sum;
+};
+
+void add_sum(const comm::SparseReduction& reduction, std::size_t offset, std::vector<double>& sum) {
+  const auto values = (reduction.is_dense ? reduction.dense_sum : reduction.sum.values).host();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    sum[offset + (reduction.is_dense ? i : reduction.sum.indices.host()[i])] = values[i];
+}
+
+/// Returns the accounts of all ranks after the last of some steps whose memories work on DCTs.
+std::vector<DctAccount> dct_accounts(const Combination& combination, int world_size) {
+  std::vector<DctAccount> accounts(static_cast<std::size_t>(world_size));
+  comm::run_local(world_size, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+    ParameterArena arena;
+    arena.declare("first", {20, 15}, ParameterRole::kWeight);
+    arena.declare("bias", {21}, ParameterRole::kBias);
+    arena.allocate();
+    ExchangeRules rules = rules_of(combination);
+    rules.dct = true;
+    rules.momentum = 0.5f;
+    rules.buckets.include_vectors = true;
+    GradientExchange exchange(rules, arena, communicator);
+    DctAccount& account = accounts[static_cast<std::size_t>(communicator.rank())];
+    StepTimers timers;
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      Rng rng(7, "DCT account", {step, static_cast<std::uint64_t>(communicator.rank())});
+      for (float& value : arena.gradients().host()) value = rng.normal();
+      std::vector<float> acc(exchange.dump_size());
+      exchange.run({.step = step, .density = 0.1, .learning_rate = 0.1, .accumulated = std::span(acc)},
+                   arena.gradients(), timers);
+      exchange.commit(timers);
+      account = {{acc.begin(), acc.end()}, std::vector<double>(acc.size()), std::vector<double>(acc.size())};
+      for (std::size_t b = 0; b < exchange.buckets().size(); ++b) {
+        const std::size_t offset = exchange.buckets()[b].offset;
+        const auto residual = exchange.memory(b).residual().host();
+        std::ranges::copy(residual, account.residual.begin() + static_cast<std::ptrdiff_t>(offset));
+        add_sum(exchange.reduction(b), offset, account.sum);
+      }
+    }
+  });
+  return accounts;
+}
+
+/// Returns the largest deviation from conservation over what rounding allows.
+double largest_loss_in_roundings(const std::vector<DctAccount>& ranks) {
+  double largest = 0;
+  for (std::size_t i = 0; i < ranks[0].sum.size(); ++i) {
+    double deviation = -ranks[0].sum[i], size = 0;
+    for (const DctAccount& account : ranks) {
+      deviation += account.acc[i] - account.residual[i];
+      size += std::abs(account.acc[i]) + std::abs(account.residual[i]);
+    }
+    const double allowed = static_cast<double>(ranks.size() + 4) * std::numeric_limits<float>::epsilon() * size;
+    if (size > 0) largest = std::max(largest, std::abs(deviation) / allowed);
+  }
+  return largest;
+}
+
 }  // namespace
 
 TEST_SUITE("exchange") {
+  TEST_CASE("no gradient mass is lost in the basis of the DCT, with every method, collective, memory and codec") {
+    std::vector<Combination> all = pairwise_combinations();
+    for (const Combination& combination : pairwise_coded_combinations()) all.push_back(combination);
+    const std::array worlds{1, 2, 3, 5};
+    std::size_t checked = 0;
+    for (const Combination& combination : all) {
+      if (!Registry<compress::MemoryEntry>::instance().at(combination.memory).conserves) continue;
+      const int world_size = worlds[checked++ % worlds.size()];
+      CAPTURE(combination.name());
+      CAPTURE(world_size);
+      const std::vector<DctAccount> accounts = dct_accounts(combination, world_size);
+      for (const DctAccount& account : accounts) CHECK(account.sum == accounts[0].sum);
+      CHECK(largest_loss_in_roundings(accounts) <= 1);
+    }
+    CHECK(checked >= 40);
+  }
+
+  TEST_CASE("a transform of what is not compressed is refused") {
+    ExchangeRules rules = rules_of({"topk", "allgather", "residual"});
+    rules.dct = true;
+    CHECK_NOTHROW(check_rules(rules));
+    rules.buckets.compress = false;
+    CHECK_THROWS_WITH_AS(
+        check_rules(rules),
+        "compression.transform = \"dct\" has no effect with method = \"dense\", which sends gradients as "
+        "they are; valid: none, or a sparsifier or quantizer",
+        ConfigError);
+  }
+
   TEST_CASE("a memory may keep acc in another basis: the sums come back in the gradient's") {
     register_reversed();
     CHECK(sums_with("reversed") == sums_with("residual"));

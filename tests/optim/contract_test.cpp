@@ -53,6 +53,7 @@ TEST_SUITE("optim") {
 
   TEST_CASE("no optimizer loads the state of another size") {
     for (const std::string& name : Registry<OptimizerEntry>::instance().names()) {
+      if (Registry<OptimizerEntry>::instance().at(name).floats_per_parameter == 0) continue;
       ParameterArena small = arena_of(normals(10, 1)), large = arena_of(normals(11, 1));
       Archive archive;
       make_optimizer(name, {}, small)->save(archive, "optimizer/");

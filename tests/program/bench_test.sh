@@ -118,8 +118,33 @@ expect_refusal 2 "--payload-only: messages have no content that a code could sho
   --network 1gbe --collective allgather --set codec.indices=rice
 expect_refusal 2 "--latency-us and --gbps: expected both" collective --gbps 1
 
+# Update schemes on the tensors of a GPT-2 of 223,104 parameters: 54 tiles of 64 x 64 and 30 vectors of 64 are 3,486 entries, of 8
+# bytes if they are raw. A round is 3 steps of 100 ms, their message and the agreement, each with 50 ms of latency at 12.5 MB/s.
+rounds() {
+  "$bench" rounds --classes 100 --set model.layers=1 --set model.hidden=128 --set model.heads=2 --set model.positions=64 \
+    --inner-steps 3 --json - "$@" 2>rounds.txt
+}
+raw="--method sparseloco --set compression.codec.indices=raw32 --set compression.codec.values=float32"
+for scale in 1 2; do
+  rounds $raw --ranks 2 --scale $scale >rounds.json || fail "rounds: $(cat rounds.txt)"
+  for value in '"parameters": 223104.0' '"message_bytes": 27888.0' '"bytes_formula": 9296.0' '"bytes_of_formula": 1.0' \
+    '"mean": 9301.33' '"seconds_per_step": 0.134077' '"dense_bytes": 892416.0' '"times_fewer": 95.9'; do
+    grep -q "$value" rounds.json || fail "not $value at scale $scale: $(cat rounds.json)"
+  done
+done
+rounds $raw --ranks 4,5 --set compression.collective=gtopk >rounds.json || fail "rounds of gtopk: $(cat rounds.txt)"
+[ "$(grep -c '"bytes_of_formula": 1.0' rounds.json)" = 2 ] || fail "other bytes of gtopk: $(cat rounds.json)"
+# A ring of 4: 6 messages of a quarter of the gradient, and 2 of the agreement.
+rounds --method dense,diloco --ranks 4 --gbps 0.1,10 >rounds.json || fail "dense rounds: $(cat rounds.txt)"
+for seconds in 0.60709 0.50107 0.26903 0.23369; do
+  grep -q "\"seconds_per_step\": $seconds" rounds.json || fail "no step of $seconds s: $(cat rounds.json)"
+done
+expect_refusal 2 "--scale 5: it must divide the last axis of embedding.weight, .50304, 768." rounds --scale 5
+expect_refusal 2 "--compute measured: expected --scale 1" rounds --scale 2 --compute measured
+expect_refusal 2 "--method: localsgd not in .dense,topk" rounds --method localsgd
+
 # A bad command line ends with one line that names the nearest valid word.
-names="codec, collective, compress, decode, fit, loader, network, profile, quantize, sample, step"
+names="codec, collective, compress, decode, fit, loader, network, profile, quantize, rounds, sample, step"
 expect_refusal 2 "^dragonn-bench: unknown subcommand 'decod'; did you mean 'decode'. valid: $names$" decod --ranks 2
 expect_refusal 2 "^dragonn-bench: no subcommand; valid: $names$"
 expect_refusal 2 "^dragonn-bench: unknown option '--versoin'; did you mean '--version'" --versoin
@@ -196,6 +221,8 @@ expect_refusal 2 "layer layer0 .LSTM. cannot continue a text" sample --model lst
 table fit "share magnitude exponential gamma pareto" --input first.npy
 table profile "sparsifier numel encode_seconds decode_seconds runs" --sparsifier topk,dgc --max-numel 2048
 table collective "ranks collective phase seconds bytes_sent bytes_of_formula messages global" --ranks 2,3 --numel 1000
+table rounds "method steps_per_exchange computing seconds_per_step bytes_sent times_fewer bytes_of_formula" --ranks 2 --inner-steps 2 --classes 100 \
+  --method topk,diloco --set model.layers=1 --set model.hidden=32 --set model.heads=2
 table network "backend bytes seconds seconds_fit gbps fit_latency_us fit_gbps" --model mlp,resnet20 --workers 8
 
 # The prediction is the formulas': 14 messages of a ring of 8, and 2 * 7/8 of 4 bytes per parameter of resnet20.

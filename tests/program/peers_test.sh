@@ -20,7 +20,8 @@ mkdir absent
 echo 'raise ImportError("no torch for this test")' >absent/torch.py
 echo >absent/numpy.py
 for command in "compare.py --bin $BIN" "ddp.py --config $config --hooks none --steps 1" "step_side_by_side.py --bin $BIN" \
-  "loader_side_by_side.py --bin $BIN" "attention_side_by_side.py --bin $BIN" "gpt_twin.py $ROOT/configs/shakespeare_gpt.toml"; do
+  "loader_side_by_side.py --bin $BIN" "attention_side_by_side.py --bin $BIN" "gpt_twin.py $ROOT/configs/shakespeare_gpt.toml" \
+  "torchft_diloco.py $ROOT/configs/shakespeare_diloco.toml --output torchft" "local_steps.py --bin $BIN --data ."; do
   # shellcheck disable=SC2086: a command and its arguments
   status_of 77 env PYTHONPATH="$WORK/absent" python3 "$peers"/$command
   grep -qE '^skipped: .*no torch for this test' output.log ||
@@ -30,6 +31,9 @@ status_of 2 python3 "$peers/compare.py" --bin "$BIN" --parts speed
 grep -q "no 'speed': expected some of compute, throughput, accuracy" output.log ||
   fail "a part that there is not: $(cat output.log)"
 status_of 2 python3 "$peers/compare.py" --bin "$WORK"
+status_of 2 python3 "$peers/local_steps.py" --methods muon --data .
+grep -q "no 'muon': expected some of dense, topk, diloco, sparseloco, streaming" output.log ||
+  fail "a method that there is not: $(cat output.log)"
 [ "$failures" = 0 ] || finish
 
 reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }

@@ -55,6 +55,11 @@ steps="--set update.scheme=local --set update.inner_steps=7 --set optimizer.name
 run tcp-steps 3 $steps
 [ -n "$(parameters_hash local-steps)" ] && [ "$(parameters_hash local-steps)" = "$(parameters_hash tcp-steps)" ] ||
   fail "local steps: other parameters over TCP"
+demo="--set compression.method=demo --set optimizer.name=signsgd --set update.average=senders --set update.delay_steps=1"
+"$train" quick.toml --workers 3 $demo --output local-demo 2>/dev/null || fail "demo, local"
+run tcp-demo 3 $demo
+[ -n "$(parameters_hash local-demo)" ] && [ "$(parameters_hash local-demo)" = "$(parameters_hash tcp-demo)" ] ||
+  fail "demo: other parameters over TCP"
 grep -q '"backend": "tcp"' tcp-topk/summary.json || fail "the summary does not name the backend"
 run overlap 3 --set compression.method=dgc --set compression.overlap=true --set compression.bucket=tensor
 run plain 3 --set compression.method=dgc --set compression.bucket=tensor

@@ -88,6 +88,19 @@ TEST_CASE("exact selectors at density 1, not bypassed, equal dense training to r
   CHECK(checked >= 3);
 }
 
+TEST_CASE("density 1 in the basis of the DCT equals dense training to rounding, bypassed and not") {
+  const std::vector<float> dense = train(dense_rules(), [](std::uint64_t) { return 1.0; });
+  for (const bool bypass : {false, true}) {
+    for (const char* sparsifier : {"chunktopk", "topk"}) {
+      exchange::ExchangeRules rules = rules_of({sparsifier, "allgather", "residual"});
+      rules.momentum = 0.9f;
+      rules.dct = true;
+      rules.bypass_density_one = bypass;
+      CHECK(largest_relative_difference(train(rules, [](std::uint64_t) { return 1.0; }), dense) < kTolerance);
+    }
+  }
+}
+
 TEST_CASE("a dense phase of a sparsified run is dense training, for every memory") {
   const std::vector<float> dense = train(dense_rules(), [](std::uint64_t) { return 1.0; });
   for (const std::string& memory : Registry<compress::MemoryEntry>::instance().names()) {

@@ -48,7 +48,7 @@ class Periodic final : public UpdateScheme {
                                    sum_.view(), timers);
     const auto word = agree_on_step(generation, {.non_finite_bucket = exchange.non_finite_bucket()}, step + 1);
     exchange.commit(timers);
-    apply_mean(generation, values, sums);
+    apply_mean(generation, values, sums, step);
     pending_ = 0;
     return {.stop = word.stop};
   }

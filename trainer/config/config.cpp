@@ -124,6 +124,7 @@ class Resolver {
     forget(other_kind, "collective", before.collective);
     // A memory goes with any sparsifier.
     forget(quantizes || after.is_dense(), "memory", before.is_dense() ? before.memory : "");
+    forget(after.is_dense(), "transform", name_of(before.transform));
     tell(replaced);
   }
 
@@ -197,6 +198,7 @@ class Resolver {
     const bool exchanges_momentum = config_.has_momentum() && !config_.update.steps_locally();
     fill(compression.memory, exchanges_momentum ? method.memory_with_momentum : method.memory);
     if (compression.bucket.is(BucketScope::kAuto)) compression.bucket = method.bucket;
+    if (compression.transform == Transform::kAuto) compression.transform = method.transform;
     if (compression.include_vectors == IncludeVectors::kAuto) {
       const bool is_model = compression.bucket.is(BucketScope::kModel);
       compression.include_vectors = is_model ? IncludeVectors::kYes : IncludeVectors::kNo;

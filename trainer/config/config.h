@@ -58,6 +58,11 @@ constexpr auto choices(IncludeVectors) {
   return std::array{"auto", "yes", "no"};
 }
 
+enum class Transform { kAuto, kNone, kDct };
+constexpr auto choices(Transform) {
+  return std::array{"auto", "none", "dct"};
+}
+
 enum class AccForm { kRaw, kFolded };
 constexpr auto choices(AccForm) {
   return std::array{"raw", "folded"};
@@ -253,6 +258,7 @@ struct Method {
   std::string memory_with_momentum = "residual";
   std::string quantizer = "none";
   BucketScope bucket = BucketScope::kTensor;
+  Transform transform = Transform::kNone;
 
   bool is_dense() const { return sparsifier == "none" && quantizer == "none"; }
 };

@@ -195,6 +195,7 @@ exchange::ExchangeRules exchange_rules(const Config& config) {
   rules.coding = compression.coding();
   rules.collective = compression.collective;
   rules.memory = compression.memory;
+  rules.dct = compression.transform == Transform::kDct;
   rules.dense = {"dense", Settings(Registry<comm::SparseCollectiveEntry>::instance().at("dense").settings)};
   rules.dense.settings.set("algorithm", name_of(config.comm.dense_algorithm));
   const Settings& optimizer = config.optimizer.settings;

@@ -32,6 +32,8 @@ const std::vector<Method>& presets() {
       {"exdyna", "partitioned search with a fed-back threshold (ExDyna, 2024)", "exdyna", "exdyna", "residual",
        "residual", "none", BucketScope::kModel},
       {"cltk", "the top-k of a cyclic leader, used by all workers (ScaleCom, NeurIPS 2020)", "cltk", "cltk"},
+      {"demo", "the largest of each tile's DCT, for the optimizer signsgd (DeMo, arXiv:2411.19870)", "chunktopk",
+       "allgather", "residual", "residual", "none", BucketScope::kTensor, Transform::kDct},
   };
   return table;
 }

@@ -79,6 +79,7 @@ std::string overlap_obstacle(const Config& config, const ParameterArena& arena,
   const TrainConfig& train = config.train;
   if (!config.update.scheme.entry().overlaps)
     return fmt::format("update.scheme = \"{}\" exchanges nothing during backward", config.update.scheme.name);
+  if (config.update.traits().delays) return {};  // nothing waits for this step's gradient
   // Global clipping is of the exchanged sums: it comes after all buckets in any case.
   if (train.clip == Clip::kLocal || train.clip == Clip::kLocalSqrtWorkers) {
     return fmt::format("train.clip = \"{}\" scales every bucket by the norm of the whole gradient",

@@ -95,8 +95,8 @@ DataPosition Generation::reshard_from(StateSource& source) {
       const Archive archive = source.rank(saved);
       gradient_exchange->reshard_from(archive, what);
       if (what.methods) state.load_optimizer(source.model(), archive);
-      if (what.methods && exchange::reshards(exchange::part_name(entry), entry.resize, archive, kScheme))
-        scheme->load(archive, kScheme);
+      if (exchange::reshards(exchange::part_name(entry), entry.resize, archive, kScheme))
+        scheme->reshard_from(archive, kScheme, what);
       state.add_rank(archive, what);
     }
   }

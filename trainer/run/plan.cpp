@@ -287,8 +287,10 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   }
   text += describe_cost(plan);
   if (config.compression.overlap)
-    text += plan.overlap_obstacle.empty() ? "  overlap: a bucket is exchanged as soon as backward has finished it\n"
-                                          : fmt::format("  overlap: none, as {}\n", plan.overlap_obstacle);
+    text += !plan.overlap_obstacle.empty() ? fmt::format("  overlap: none, as {}\n", plan.overlap_obstacle)
+            : config.update.traits().delays
+                ? "  overlap: the gradients of the step before are exchanged during backward\n"
+                : "  overlap: a bucket is exchanged as soon as backward has finished it\n";
   text += describe_selection(plan, config);
   text += fmt::format("\ncheckpoint: {} on disk\n", bytes_text(static_cast<double>(plan.checkpoint_bytes)));
   return text;

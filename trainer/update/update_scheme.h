@@ -13,6 +13,7 @@
 #include "core/parameter.h"
 #include "core/registry.h"
 #include "core/view.h"
+#include "exchange/resize.h"
 
 namespace dragonn::trainer {
 
@@ -39,6 +40,7 @@ struct UpdateTraits {
   std::size_t saved_floats_per_parameter = 0;  ///< the part that a checkpoint holds once for all ranks
   std::size_t own_floats_per_parameter = 0;    ///< floats that a checkpoint holds for each rank, at most
   bool averages_senders = false;               ///< ExchangeRules::averages_senders
+  bool delays = false;  ///< a step exchanges a gradient of an earlier one, so that backward hides all of the exchange
 };
 
 /// The update rule of one rank. It has its own state; network, optimizer and exchange are the generation's.
@@ -63,6 +65,11 @@ class UpdateScheme {
   /// parameters. Most schemes have none.
   virtual void save(Archive& /*rank*/, const std::string& /*prefix*/) const {}
   virtual void load(const Archive& /*rank*/, const std::string& /*prefix*/) {}
+  /// Takes over state that a rank of another number of workers saved; called on a fresh scheme, once for each rank
+  /// whose state this rank takes.
+  virtual void reshard_from(const Archive& rank, const std::string& prefix, const exchange::ReshardedParts& what) {
+    if (what.methods) load(rank, prefix);
+  }
   /// Saves the state that all ranks share: any rank's, and any number of ranks takes it over.
   virtual void save_shared(Archive& /*model*/, const std::string& /*prefix*/) const {}
   virtual void load_shared(const Archive& /*model*/, const std::string& /*prefix*/) {}
@@ -70,10 +77,10 @@ class UpdateScheme {
 
 struct UpdateSchemeEntry : RegistryEntry {
   static constexpr const char* kKind = "update scheme";
-  /// Reshard: a rank loads the state of one rank of the other number of workers.
+  /// Reshard: UpdateScheme::reshard_from; by default a rank loads the state of one rank of the other number of workers.
   ResizeRule resize = {};
-  /// A step exchanges the gradient that it computes, with Generation::overlapped as the gate. Otherwise
-  /// compression.overlap has no effect.
+  /// A step exchanges the gradient that it computes, with Generation::overlapped as the gate, or an earlier one
+  /// (UpdateTraits::delays). Otherwise compression.overlap has no effect.
   bool overlaps = false;
   /// Every rank steps by an optimizer of its own, whose state checkpoints keep for each rank, and the ranks exchange
   /// changes of parameters. What belongs to gradients (their momentum, their clipping after the exchange) is refused.

@@ -189,6 +189,17 @@ struct AdamUpdate {
   }
 };
 
+/// The array is the values.
+struct SignUpdate {
+  static constexpr std::size_t kArrays = 1;
+  SignRule rule;
+  float* arrays[kArrays];
+
+  __device__ void operator()(float raw, float (&own)[kArrays]) const {
+    own[0] = rule.keep * own[0] - (raw != 0 ? copysignf(rule.learning_rate, raw) : 0.0f);
+  }
+};
+
 void sgd(const SgdRule& rule, const GradientView& gradient, View<float> momentum, View<float> values) {
   if (momentum.empty())
     run("sgd_update", gradient, values.device(), SgdUpdate<false>{rule, {values.data()}});
@@ -199,6 +210,10 @@ void sgd(const SgdRule& rule, const GradientView& gradient, View<float> momentum
 void adam(const AdamRule& rule, const GradientView& gradient, View<float> first, View<float> second,
           View<float> values) {
   run("adam_update", gradient, values.device(), AdamUpdate{rule, {values.data(), first.data(), second.data()}});
+}
+
+void sign(const SignRule& rule, const GradientView& gradient, View<float> values) {
+  run("sign_update", gradient, values.device(), SignUpdate{rule, {values.data()}});
 }
 
 /// Updates the entries. Entries of other parts of the sparse vector are skipped.
@@ -220,7 +235,8 @@ void sgd_entries(const SgdRule& rule, const GradientView& gradient, View<float> 
 
 [[maybe_unused]] const bool registered = kernels::sgd_update.add(DeviceType::kCuda, sgd) &&
                                          kernels::sgd_update_entries.add(DeviceType::kCuda, sgd_entries) &&
-                                         kernels::adam_update.add(DeviceType::kCuda, adam);
+                                         kernels::adam_update.add(DeviceType::kCuda, adam) &&
+                                         kernels::sign_update.add(DeviceType::kCuda, sign);
 
 }  // namespace
 }  // namespace dragonn::kernels::cuda

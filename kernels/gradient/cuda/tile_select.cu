@@ -115,7 +115,7 @@ void select(View<const float> values, std::span<const TiledMatrix> matrices, Til
   scratch.masked.resize_discard(values.size());
   std::size_t offset = 0;
   for (const TiledMatrix& matrix : matrices) {
-    const std::size_t tiles = matrix.bands() * matrix.tiles_per_band();
+    const std::size_t tiles = matrix.tiles();
     // Tiles of 64 x 64 are usual.
     constexpr unsigned kUsualKeys = 16, kMaxKeys = static_cast<unsigned>(kMaxTileSize) / kThreads;
     const auto kernel = matrix.tile_size() <= kUsualKeys * kThreads ? mask_kernel<kUsualKeys> : mask_kernel<kMaxKeys>;

@@ -143,10 +143,7 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
       SettingSpec::flag("median_clip", false,
                         "true: scale each tensor of a worker's change down to the median norm of all workers' before "
                         "it is exchanged, against one that diverged"),
-      SettingSpec::text("average", "ranks",
-                        "what divides a sum; ranks: the number of workers; senders: for each entry the number of those "
-                        "that sent it, which not every collective knows",
-                        {"ranks", "senders"})};
+      average_spec()};
   entry.resize = {
       OnResize::kReshard,
       "goes on from the common parameters and from those of rank r modulo the former number of workers; what "
@@ -160,7 +157,7 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
                         .floats_per_parameter = 1 + floats,
                         .saved_floats_per_parameter = floats,
                         .own_floats_per_parameter = inner_steps > 1 ? std::size_t{1} : 0,
-                        .averages_senders = settings.text("average") == "senders"};
+                        .averages_senders = averages_senders(settings)};
   };
 }};
 

@@ -29,7 +29,8 @@ float mean_scale(const Generation& generation, View<const float> sum, std::int64
   return optim::local_clip_scale(norm, train.clip_norm, workers) / static_cast<float>(batches);
 }
 
-void apply_mean(Generation& generation, const StepValues& values, std::span<const exchange::BucketSum> sums) {
+void apply_mean(Generation& generation, const StepValues& values, std::span<const exchange::BucketSum> sums,
+                std::uint64_t step) {
   const TrainConfig& train = generation.config.train;
   const int ranks = generation.communicator.size();
   float scale = 1;
@@ -39,7 +40,7 @@ void apply_mean(Generation& generation, const StepValues& values, std::span<cons
     scale = optim::clip_scale(std::sqrt(squares) / ranks, train.clip_norm);
   }
   optim::Optimizer& optimizer = *generation.state.optimizer;
-  optimizer.begin_step(values.learning_rate, generation.state.progress.step);
+  optimizer.begin_step(values.learning_rate, step);
   exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize,
                      [&] { apply_sums(sums, scale, optimizer); });
 }
@@ -53,6 +54,17 @@ void apply_sums(std::span<const exchange::BucketSum> sums, float scale, optim::O
       optimizer.update(slice, sum.dense, scale / sum.divisor);
     }
   }
+}
+
+SettingSpec average_spec() {
+  return SettingSpec::text("average", "ranks",
+                           "what divides a sum; ranks: the number of workers; senders: for each entry the number of "
+                           "those that sent it, which not every collective knows",
+                           {"ranks", "senders"});
+}
+
+bool averages_senders(const Settings& settings) {
+  return settings.text("average") == "senders";
 }
 
 }  // namespace dragonn::trainer

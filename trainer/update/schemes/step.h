@@ -22,10 +22,16 @@ exchange::StepWord agree_on_step(Generation& generation, exchange::StepWord mine
 /// local (ExchangeStep::gradient_scale).
 float mean_scale(const Generation& generation, View<const float> sum, std::int64_t batches);
 
-/// Updates the parameters by the mean over ranks of these sums, clipped if train.clip is global.
-void apply_mean(Generation& generation, const StepValues& values, std::span<const exchange::BucketSum> sums);
+/// Updates the parameters by the mean over ranks of these sums, clipped if train.clip is global. @param step from 0, of
+/// the gradients.
+void apply_mean(Generation& generation, const StepValues& values, std::span<const exchange::BucketSum> sums,
+                std::uint64_t step);
 
 /// Feeds the means of these sums (BucketSum::divisor) times `scale` to the optimizer, which has begun its step.
 void apply_sums(std::span<const exchange::BucketSum> sums, float scale, optim::Optimizer& optimizer);
+
+/// Returns the setting `average` of a scheme, and whether it asks for ExchangeRules::averages_senders.
+SettingSpec average_spec();
+bool averages_senders(const Settings& settings);
 
 }  // namespace dragonn::trainer
