@@ -130,7 +130,7 @@ class Search {
       for (const MeetingView& other : world.views) REQUIRE(other.meeting() <= one.meeting());
     }
   }
-  /// Where nothing can happen any more, all ranks have ended, or all have stopped before one meeting.
+  /// Checks a state after which nothing can happen: all ranks have ended, or all have stopped before one meeting.
   void check_end(const World& world) {
     const auto stopped = std::ranges::count(world.views, State::kStopped, &MeetingView::state);
     REQUIRE((stopped == 0 || stopped == model_.ranks));
