@@ -566,7 +566,9 @@ TEST_CASE("local steps: what belongs to gradients is refused in one line, and dg
   CHECK(
       error_of({"compression.method=topk", "compression.memory=momentum_correction"}) ==
       "quick.toml: compression.memory = \"momentum_correction\" applies the momentum of gradients, and update.scheme = "
-      "\"local\" exchanges changes of parameters: expected none | residual");
+      "\"local\" exchanges changes of parameters: expected low_pass | none | residual");
+  CHECK(contains(error_of({"compression.method=topk", "compression.memory=econtrol"}),
+                 "estimates a gradient, which changes little from step to step, and update.scheme = \"local\""));
   CHECK(contains(error_of({"compression.method=topk", "compression.acc_form=folded"}), "expected \"raw\""));
   CHECK(contains(error_of({"train.clip=global"}), "expected none | local | local_sqrt_workers"));
   CHECK(contains(error_of({"update.outer.optimizer=sdg"}), "update.outer.optimizer = \"sdg\": expected adam | adamw"));
