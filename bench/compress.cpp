@@ -17,6 +17,7 @@
 #include "bench/gradients.h"
 #include "bench/options.h"
 #include "bench/selection.h"
+#include "compress/memory.h"
 #include "core/choice.h"
 #include "core/file.h"
 #include "kernels/devices.h"
@@ -120,6 +121,10 @@ class CompressBenchmark final : public Benchmark {
         .add_option("--dump", dump_,
                     "Also write the selections of each method, with its own thresholds, to a JSON file")
         ->type_name("FILE");
+    command
+        .add_option("--memory", memory_,
+                    "Memory that the mode fused accumulates into (dragonn-train --list names them)")
+        ->check(CLI::IsMember(Registry<compress::MemoryEntry>::instance().names()));
     add_threads_option(command, threads_);
     command.add_option("--warmup", warmup_, "Steps before the first measurement: thresholds settle in them")
         ->check(CLI::Range(1, 100000));
@@ -187,7 +192,8 @@ class CompressBenchmark final : public Benchmark {
     const MethodSettings settings = method_settings<SparsifierEntry>(methods, assignments_);
     for (const std::string& name : methods) {
       for (const bool is_fused : {false, true})
-        candidates.push_back({.name = name, .settings = settings.at(name), .is_fused = is_fused, .device = device_});
+        candidates.push_back(
+            {.name = name, .settings = settings.at(name), .is_fused = is_fused, .memory = memory_, .device = device_});
     }
     for (const KernelName& kernel : kernel_names()) {
       if (kernels_ != all && std::ranges::find(kernels_, kernel.name) == kernels_.end()) continue;
@@ -320,6 +326,7 @@ class CompressBenchmark final : public Benchmark {
   std::vector<std::string> kernels_;
   std::vector<std::string> assignments_;
   std::string threshold_ = "settled";
+  std::string memory_ = "residual";
   std::vector<std::size_t> sizes_{std::size_t{1} << 24};
   std::vector<double> densities_{0.001};
   std::string distribution_ = "laplace";

@@ -104,7 +104,7 @@ class KernelSelection final : public Selection {
 };
 
 trainer::ProfiledExchange exchange_of(const SelectionSpec& spec) {
-  const char* const memory = spec.is_fused ? "residual" : "none";
+  const std::string memory = spec.is_fused ? spec.memory : "none";
   return {.sparsifier = {spec.name, spec.settings},
           .memory = {memory, Settings(Registry<compress::MemoryEntry>::instance().at(memory).settings)},
           .density = spec.density,

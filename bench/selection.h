@@ -61,7 +61,8 @@ struct SelectionSpec {
   std::string name;        ///< sparsifier or kernel
   bool is_kernel = false;  ///< a kernel of kernel_names(), with its is_fused; settings and thresholds do not matter
   Settings settings = {};  ///< the sparsifier's
-  bool is_fused = false;   ///< accumulated into a residual in the same pass; otherwise selected from a given acc
+  bool is_fused = false;   ///< accumulated into a memory in the same pass; otherwise selected from a given acc
+  std::string memory = "residual";  ///< of a fused sparsifier
   std::size_t numel = 0;
   double density = 0;
   Thresholds thresholds = Thresholds::kMethod;
@@ -69,7 +70,7 @@ struct SelectionSpec {
   std::string obstacle = {};  ///< why it cannot be measured; empty if it can
 };
 
-/// Makes the selection of a kernel, or of a sparsifier with memory `residual` or `none`, which observes its counts
+/// Makes the selection of a kernel, or of a sparsifier with its memory or `none`, which observes its counts
 /// after each step as in an exchange of one worker.
 std::unique_ptr<Selection> make_selection(const SelectionSpec& spec);
 

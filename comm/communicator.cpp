@@ -115,12 +115,14 @@ std::optional<Notification> Communicator::poll_notification(int source) {
   return taken;
 }
 
-Notification Communicator::wait_for_notification(int source) {
+std::optional<Notification> Communicator::wait_for_notification(int source,
+                                                                const std::function<bool()>& is_interrupted) {
   check_peer("be notified by", source);
   const ScopedOperation waiting = operation("notification");
-  const Notification taken = finish_notification(source);
+  const std::optional<Notification> taken = finish_notification(
+      source, is_interrupted ? is_interrupted : [] { return false; });
   const ScopedPhase phase(traffic_, Phase::kHeader);
-  traffic_.count_received(kNotificationBytes);
+  if (taken) traffic_.count_received(kNotificationBytes);
   return taken;
 }
 

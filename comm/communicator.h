@@ -127,7 +127,8 @@ class Communicator {
   std::optional<Notification> poll_notification(int source = kAllRanks);
   /// Waits for a notification from that rank, and takes it. Do not wait while that rank may have started more messages
   /// to this one than a backend keeps (send()): the notification may be behind them.
-  Notification wait_for_notification(int source);
+  /// @param is_interrupted is asked several times a second; where it is true, the wait returns none. Empty: never.
+  std::optional<Notification> wait_for_notification(int source, const std::function<bool()>& is_interrupted = {});
 
   // Collectives. Steps and bytes per rank of each are in comm/README.md.
 
@@ -242,8 +243,8 @@ class Communicator {
   virtual void start_notification(int destination, const Notification& notification) = 0;
   /// Takes the oldest one that has come from `source`, or one from any rank (kAllRanks), without waiting.
   virtual std::optional<Notification> take_notification(int source) = 0;
-  /// Waits for one from `source`, and takes it.
-  virtual Notification finish_notification(int source) = 0;
+  /// Waits for one from `source`, and takes it; none if the wait was interrupted.
+  virtual std::optional<Notification> finish_notification(int source, const std::function<bool()>& is_interrupted) = 0;
   /// Carries out DenseAlgorithm::kNative; by default by a binomial tree up and down, 2n words per edge.
   virtual void native_allreduce_sum(std::span<float> values);
   /// Returns whether size-only messages may be sent: start_send and start_receive then get spans of a size and no

@@ -41,9 +41,13 @@ class DctBasis final : public Memory {
   }
   View<const float> accumulated() const override { return memory_->accumulated(); }
   void settle(const Settlement& settlement) override { memory_->settle(settlement); }
+  void abandon() override { memory_->abandon(); }
 
   View<const float> to_gradient(View<const float> dense, const SparseVector* entries) override {
-    if (entries != nullptr) {
+    const View<const float> followed = memory_->to_gradient(dense, entries);
+    if (!followed.empty()) {
+      dense = followed;
+    } else if (entries != nullptr) {
       kernels::fill(0, transformed_.view());
       kernels::scatter_add(*entries, transformed_.view());
       dense = transformed_.view();
@@ -57,6 +61,9 @@ class DctBasis final : public Memory {
   void save(Archive& archive, const std::string& prefix) const override { memory_->save(archive, prefix + field_); }
   void load(const Archive& archive, const std::string& prefix) override { memory_->load(archive, prefix + field_); }
   void add(const Archive& archive, const std::string& prefix) override { memory_->add(archive, prefix + field_); }
+  void load_shared(const Archive& archive, const std::string& prefix, int workers, int world_size) override {
+    memory_->load_shared(archive, prefix + field_, workers, world_size);
+  }
 
  private:
   std::unique_ptr<Memory> memory_;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// The memories: `none`; `residual`, which keeps what was not sent; `momentum_correction`, with the momentum before it.
+/// The memories: `none`; `residual`, which keeps what was not sent; `momentum_correction`, with the momentum before it;
+/// `low_pass`, a filtered residual; and those that send changes of an estimate: `ef21`, `ef21_sgdm`, `econtrol`.
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "compress/memory.h"
 #include "kernels/devices.h"
@@ -62,21 +64,14 @@ class None final : public Memory {
   kernels::PassResult pass_;
 };
 
-/// Accumulates acc = decay * residual + scale * gradient, in place. Settling subtracts the values that left, then adds
-/// those that came back; it touches only those entries, or all of them if acc was quantized.
-class Residual : public Memory {
+/// A memory with acc in one vector, which settling turns into the residual: it subtracts the values that left, then
+/// adds those that came back. It touches only those entries, or all of them if acc was sent dense or in a code.
+class Stateful : public Memory {
  public:
-  /// @param field names the residual in archives.
-  Residual(const char* field, float decay, std::size_t numel, const Device& device)
-      : residual_(zeros(numel, device)), pass_(device), field_(field), decay_(decay) {
+  Stateful(std::size_t numel, const Device& device) : residual_(zeros(numel, device)), pass_(device) {
     pass_.reserve(numel);
   }
 
-  kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
-                                  float scale) override {
-    kernels::accumulate_residual(request, gradient, {.scale = scale, .decay = decay_}, residual_.view(), pass_);
-    return pass_;
-  }
   View<const float> accumulated() const override { return residual_.view(); }
 
   void settle(const Settlement& settlement) override {
@@ -96,21 +91,35 @@ class Residual : public Memory {
   View<const float> residual() const override { return residual_.view(); }
 
   void save(Archive& archive, const std::string& prefix) const override {
-    kernels::put_view(archive, prefix + field_, residual_.view());
+    for (const auto& [name, values] : state_) kernels::put_view(archive, prefix + name, std::as_const(*values).view());
   }
   void load(const Archive& archive, const std::string& prefix) override {
-    kernels::get_view(archive, prefix + field_, residual_.view());
+    for (const auto& [name, values] : state_) kernels::get_view(archive, prefix + name, values->view());
   }
   void add(const Archive& archive, const std::string& prefix) override {
-    add_saved(archive, prefix + field_, residual_.view());
+    for (const auto& [name, values] : state_) add_saved(archive, prefix + name, values->view());
   }
 
  protected:
   Values residual_;
   kernels::PassResult pass_;
+  std::vector<std::pair<const char*, Values*>> state_;  ///< members that archives keep, by their names there
+};
+
+/// Accumulates acc = decay * residual + scale * gradient, in place.
+class Residual final : public Stateful {
+ public:
+  Residual(float decay, std::size_t numel, const Device& device) : Stateful(numel, device), decay_(decay) {
+    state_ = {{"residual", &residual_}};
+  }
+
+  kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                  float scale) override {
+    kernels::accumulate_residual(request, gradient, {.scale = scale, .decay = decay_}, residual_.view(), pass_);
+    return pass_;
+  }
 
  private:
-  const char* field_;
   float decay_;
 };
 
@@ -119,10 +128,12 @@ class Residual : public Memory {
 /// does not push a coordinate that was just sent.
 /// A dense exchange empties v but leaves u alone: v is then u at every step, which is momentum SGD, and the momentum
 /// carries over between dense and sparse phases. A quantizer sends a part of every entry, and masks none.
-class MomentumCorrection final : public Residual {
+class MomentumCorrection final : public Stateful {
  public:
   MomentumCorrection(const kernels::MomentumRule& rule, bool masking, std::size_t numel, const Device& device)
-      : Residual("velocity", 1, numel, device), rule_(rule), masking_(masking), momentum_(zeros(numel, device)) {}
+      : Stateful(numel, device), rule_(rule), masking_(masking), momentum_(zeros(numel, device)) {
+    state_ = {{"momentum", &momentum_}, {"velocity", &residual_}};
+  }
 
   kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
                                   float scale) override {
@@ -132,28 +143,156 @@ class MomentumCorrection final : public Residual {
   }
 
   void settle(const Settlement& settlement) override {
-    Residual::settle(settlement);
+    Stateful::settle(settlement);
     if (!masking_ || settlement.contributed_all || settlement.codec != nullptr) return;
     kernels::scatter_zero(settlement.masked.value_or(settlement.contributed), momentum_.view());
-  }
-
-  void save(Archive& archive, const std::string& prefix) const override {
-    kernels::put_view(archive, prefix + "momentum", momentum_.view());
-    Residual::save(archive, prefix);
-  }
-  void load(const Archive& archive, const std::string& prefix) override {
-    kernels::get_view(archive, prefix + "momentum", momentum_.view());
-    Residual::load(archive, prefix);
-  }
-  void add(const Archive& archive, const std::string& prefix) override {
-    add_saved(archive, prefix + "momentum", momentum_.view());
-    Residual::add(archive, prefix);
   }
 
  private:
   kernels::MomentumRule rule_;
   bool masking_;
   Values momentum_;
+};
+
+/// Filters the residual: m = (1 - beta) m + beta (m + g - sent), acc = m + g. What the exchange left of acc is
+/// m + g - sent. It enters m in the next pass, so that settling touches only the entries that were sent.
+class LowPass final : public Stateful {
+ public:
+  LowPass(float beta, std::size_t numel, const Device& device)
+      : Stateful(numel, device), rule_{.keep = 1 - beta, .take = beta}, filtered_(zeros(numel, device)) {
+    state_ = {{"residual", &residual_}, {"filtered", &filtered_}};
+  }
+
+  kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                  float scale) override {
+    rule_.scale = scale;
+    kernels::accumulate_filtered(request, gradient, rule_, {}, filtered_.view(), residual_.view(), pass_);
+    return pass_;
+  }
+
+ private:
+  kernels::FilterRule rule_;
+  Values filtered_;
+};
+
+/// Keeps an estimate of this rank's gradient, to which it adds what left the rank, and the sum over ranks of all
+/// estimates, to which every rank adds the exchanged sum. The optimizer takes that sum.
+class Estimating : public Stateful {
+ public:
+  Estimating(std::size_t numel, const Device& device)
+      : Stateful(numel, device), estimate_(zeros(numel, device)), sum_(zeros(numel, device)) {
+    state_ = {{kResidual, &residual_}, {"estimate", &estimate_}, {"sum", &sum_}};
+  }
+
+  void settle(const Settlement& settlement) override {
+    const View<float> estimate = estimate_.view();
+    if (settlement.codec != nullptr) {
+      settlement.codec->sum(settlement.code, {.keep = true}, estimate);
+    } else if (settlement.contributed_all) {
+      kernels::add(std::as_const(residual_).view(), std::as_const(estimate_).view(), estimate);
+      if (settlement.remainder.size() > 0)
+        kernels::accumulate_residual({}, settlement.remainder, {.scale = -1}, estimate, unread_);
+    } else {
+      kernels::scatter_move(settlement.contributed, residual_.view(), estimate);
+    }
+    if (settlement.returned != nullptr) kernels::scatter_subtract(*settlement.returned, estimate);
+    Stateful::settle(settlement);
+  }
+
+  View<const float> to_gradient(View<const float> dense, const SparseVector* entries) override {
+    if (entries != nullptr)
+      kernels::scatter_add(*entries, sum_.view());
+    else
+      kernels::add(std::as_const(sum_).view(), dense, sum_.view());
+    return std::as_const(sum_).view();
+  }
+
+  void add(const Archive& archive, const std::string& prefix) override {
+    add_saved(archive, prefix + kResidual, residual_.view());  // no rank goes on from a single rank's estimate
+  }
+  void load_shared(const Archive& archive, const std::string& prefix, int workers, int world_size) override {
+    kernels::get_view(archive, prefix + "sum", sum_.view());
+    const auto scale = [&](const Values& from, float factor, Values& to) {
+      kernels::accumulate_scaled({}, from.view(), factor, to.view(), unread_);
+    };
+    scale(sum_, 1.0f / static_cast<float>(workers), estimate_);
+    scale(estimate_, static_cast<float>(world_size), sum_);
+  }
+
+ protected:
+  static constexpr const char* kResidual = "residual";
+
+  Values estimate_, sum_;
+  kernels::PassResult unread_{estimate_.device()};  ///< of passes whose results have no reader
+};
+
+/// EF21: acc = g - estimate. An exchange that is abandoned leaves no trace.
+class ErrorFeedback21 final : public Estimating {
+ public:
+  using Estimating::Estimating;
+
+  kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                  float scale) override {
+    kernels::accumulate_difference(request, gradient, scale, std::as_const(estimate_).view(), residual_.view(), pass_);
+    return pass_;
+  }
+};
+
+/// EF21-SGDM: acc = u - estimate, with the momentum u. Ranks of another number begin with the estimate as momentum.
+class MomentumErrorFeedback21 final : public Estimating {
+ public:
+  MomentumErrorFeedback21(const kernels::MomentumRule& rule, std::size_t numel, const Device& device)
+      : Estimating(numel, device), rule_(rule), momentum_(zeros(numel, device)) {
+    state_.emplace_back("momentum", &momentum_);
+  }
+
+  kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                  float scale) override {
+    rule_.scale = scale;
+    kernels::accumulate_momentum_difference(request, gradient, rule_, std::as_const(estimate_).view(), momentum_.view(),
+                                            residual_.view(), pass_);
+    return pass_;
+  }
+  void load_shared(const Archive& archive, const std::string& prefix, int workers, int world_size) override {
+    Estimating::load_shared(archive, prefix, workers, world_size);
+    kernels::copy(std::as_const(estimate_).view(), momentum_.view());
+  }
+
+ private:
+  kernels::MomentumRule rule_;
+  Values momentum_;
+};
+
+/// EControl: acc = eta e + g - h with the estimate h, then e = e + g - h - sent. What the exchange left of acc is
+/// eta e + g - h - sent, so that e = (1 - eta) e + residual: the next pass does it.
+class ErrorControl final : public Estimating {
+ public:
+  ErrorControl(float eta, std::size_t numel, const Device& device)
+      : Estimating(numel, device), rule_{.keep = 1 - eta, .out = eta}, error_(zeros(numel, device)) {
+    state_.emplace_back(kError, &error_);
+  }
+
+  kernels::PassResult& compensate(const kernels::PassRequest& request, View<const float> gradient,
+                                  float scale) override {
+    rule_.scale = scale;
+    kernels::accumulate_filtered(request, gradient, rule_, std::as_const(estimate_).view(), error_.view(),
+                                 residual_.view(), pass_);
+    return pass_;
+  }
+  /// The optimizer did not step by h: nothing of g has been applied, and e = e + g.
+  void abandon() override {
+    kernels::add(std::as_const(residual_).view(), std::as_const(estimate_).view(), residual_.view());
+  }
+  void add(const Archive& archive, const std::string& prefix) override {
+    Estimating::add(archive, prefix);
+    add_saved(archive, prefix + kError, error_.view());
+  }
+
+ private:
+  static constexpr const char* kError = "error";
+
+  kernels::FilterRule rule_;
+  Values error_;
 };
 
 const Registration<MemoryEntry> none{[](MemoryEntry& entry) {
@@ -175,7 +314,7 @@ const Registration<MemoryEntry> residual{[](MemoryEntry& entry) {
   entry.floats_per_element = 1;
   entry.resize = {OnResize::kReshard, "is added up, so that the sum of all residuals stays"};
   entry.make = [](const Settings& settings, std::size_t numel, float, bool, const Device& device) {
-    return std::make_unique<Residual>("residual", static_cast<float>(settings.number("decay")), numel, device);
+    return std::make_unique<Residual>(static_cast<float>(settings.number("decay")), numel, device);
   };
 }};
 
@@ -190,6 +329,59 @@ const Registration<MemoryEntry> momentum_correction{[](MemoryEntry& entry) {
   entry.make = [](const Settings& settings, std::size_t numel, float momentum, bool nesterov, const Device& device) {
     const kernels::MomentumRule rule{.scale = 1, .momentum = momentum, .nesterov = nesterov};
     return std::make_unique<MomentumCorrection>(rule, settings.flag("masking"), numel, device);
+  };
+}};
+
+const Registration<MemoryEntry> low_pass{[](MemoryEntry& entry) {
+  entry.name = "low_pass";
+  entry.summary = "keeps the residual through a low-pass filter, which takes a share of each new error (ScaleCom)";
+  entry.source = "arXiv:2104.11125 (ScaleCom): the memory update with the discounting factor beta";
+  entry.settings = {SettingSpec::number(
+      "beta", 0.1, "share of a new error that enters the memory; the rest is lost; 1: as the memory residual", 0, 1)};
+  entry.floats_per_element = 2;
+  entry.resize = {OnResize::kReshard, "is added up, so that the sum of all filtered residuals stays"};
+  entry.make = [](const Settings& settings, std::size_t numel, float, bool, const Device& device) {
+    return std::make_unique<LowPass>(static_cast<float>(settings.number("beta")), numel, device);
+  };
+}};
+
+const Registration<MemoryEntry> ef21{[](MemoryEntry& entry) {
+  entry.name = "ef21";
+  entry.summary = "sends the gradient's difference from an estimate; the optimizer takes the mean estimate (EF21)";
+  entry.source = "arXiv:2106.05203 (EF21), with several nodes";
+  entry.floats_per_element = 3;
+  entry.estimates = true;
+  entry.resize = {OnResize::kReshard, "goes on from the mean estimate, on every worker"};
+  entry.make = [](const Settings&, std::size_t numel, float, bool, const Device& device) {
+    return std::make_unique<ErrorFeedback21>(numel, device);
+  };
+}};
+
+const Registration<MemoryEntry> ef21_sgdm{[](MemoryEntry& entry) {
+  entry.name = "ef21_sgdm";
+  entry.summary = "EF21 behind the momentum, which each worker applies: sends its difference from an estimate";
+  entry.source = "arXiv:2305.15155 (EF21-SGDM), with eta = 1 - momentum and eta in the learning rate";
+  entry.floats_per_element = 4;
+  entry.estimates = true;
+  entry.resize = {OnResize::kReshard, "goes on from the mean estimate, on every worker, as momentum, too"};
+  entry.owns_momentum = true;
+  entry.make = [](const Settings&, std::size_t numel, float momentum, bool nesterov, const Device& device) {
+    const kernels::MomentumRule rule{.scale = 1, .momentum = momentum, .nesterov = nesterov};
+    return std::make_unique<MomentumErrorFeedback21>(rule, numel, device);
+  };
+}};
+
+const Registration<MemoryEntry> econtrol{[](MemoryEntry& entry) {
+  entry.name = "econtrol";
+  entry.summary = "EF21 with a share of the error fed back: no gradient is lost for good (EControl)";
+  entry.source = "arXiv:2311.05645 (EControl)";
+  entry.settings = {SettingSpec::number("eta", 0.1, "share of the error that is fed back at each step", 0, 1)};
+  entry.floats_per_element = 4;
+  entry.estimates = true;
+  entry.resize = {OnResize::kReshard,
+                  "goes on from the mean estimate, on every worker, and adds up the errors, so that their sum stays"};
+  entry.make = [](const Settings& settings, std::size_t numel, float, bool, const Device& device) {
+    return std::make_unique<ErrorControl>(static_cast<float>(settings.number("eta")), numel, device);
   };
 }};
 

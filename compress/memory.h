@@ -47,9 +47,12 @@ class Memory {
   virtual View<const float> accumulated() const = 0;
   /// Makes the residual: acc less the values that left, plus the returned mass.
   virtual void settle(const Settlement& settlement) = 0;
-  /// Returns a sum of accs, dense or of entries, as the sum of the gradients that they stand for, [n]: the inverse of
-  /// the transform (orthonormal, or the residual would weigh otherwise) that compensate applies to a gradient. Valid
-  /// until the next call. Empty if acc is in the gradient's own basis: the sum is used as it is.
+  /// Takes the place of settle() when the exchange is given up on all ranks: no optimizer has stepped.
+  virtual void abandon() {}
+  /// Returns, for the exchanged sum of accs, dense or of entries, the sum of gradients that the optimizer takes, [n].
+  /// Called once per settled exchange, with the same sum on every rank, so the memory may add it up to a state that is
+  /// the same on every rank. A transform that compensate applies to a gradient (orthonormal, or the residual would
+  /// weigh otherwise) is inverted here. Valid until the next call. Empty: the sum is used as it is.
   virtual View<const float> to_gradient(View<const float> /*dense*/, const SparseVector* /*entries*/) { return {}; }
 
   /// Returns the Euclidean norm of the residual, in double. O(n).
@@ -63,14 +66,23 @@ class Memory {
   /// saved states among them. Exact up to the rounding of one addition per element, and for a memory without state
   /// exact.
   virtual void add(const Archive& archive, const std::string& prefix) = 0;
+  /// Takes over state that is the same on all saved ranks, of which there were `workers`. Called once on each of the
+  /// `world_size` new ranks.
+  virtual void load_shared(const Archive& /*archive*/, const std::string& /*prefix*/, int /*workers*/,
+                           int /*world_size*/) {}
 };
 
 struct MemoryEntry : RegistryEntry {
   static constexpr const char* kKind = "memory";
-  std::size_t floats_per_element = 0;  ///< state: 0 none, 1 residual, 2 momentum correction
-  bool conserves = true;               ///< the invariant of conservation holds
-  bool owns_momentum = false;          ///< momentum lives here: the optimizer applies none to the exchanged gradient
+  std::size_t floats_per_element = 0;  ///< held from step to step, acc included; 0: no error feedback
+  bool conserves = true;               ///< in each exchange the values that left and the residuals are acc together
+  /// Whether acc is a difference from an estimate of the gradient, and to_gradient returns the sum of all ranks'
+  /// estimates. So each exchanged sum must be that of the values that left, and of gradients, which change little from
+  /// step to step.
+  bool estimates = false;
+  bool owns_momentum = false;  ///< momentum lives here: the optimizer applies none to the exchanged gradient
   /// The rule for P' workers instead of P. kReshard: rank r adds up ranks r, r + P', ...; those from P on are empty.
+  /// All of them take the shared state.
   ResizeRule resize = {};
   /// Makes a memory on `device`. `momentum` is the optimizer's coefficient and `nesterov` its form, for memories that
   /// own the momentum.

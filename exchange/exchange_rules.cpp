@@ -109,6 +109,22 @@ void check_senders(const SparseCollectiveEntry& collective) {
       collective.name, fmt::join(fitting<SparseCollectiveEntry>(knows), ", ")));
 }
 
+/// Checks that each exchanged sum is that of the values that left, for a memory that adds it to the sum of estimates.
+void check_estimates(const ExchangeRules& rules, const MemoryEntry& memory) {
+  const auto refuse = [&](const std::string& what, const std::string& instead) {
+    const auto names = fitting<MemoryEntry>([](const MemoryEntry& entry) { return !entry.estimates; });
+    throw ConfigError(
+        fmt::format("{} does not go with memory '{}', which adds up the whole sum of what the workers "
+                    "sent; valid: {}; or {}",
+                    what, memory.name, fmt::join(names, ", "), instead));
+  };
+  if (rules.averages_senders) refuse("update.average = \"senders\"", "average = \"ranks\"");
+  const auto& collective = Registry<SparseCollectiveEntry>::instance().at(rules.collective.name);
+  if (collective.loses && collective.loses(rules.collective.settings))
+    refuse(fmt::format("collective '{}', which with these settings loses some values,", collective.name),
+           "other settings");
+}
+
 }  // namespace
 
 const MemoryEntry& memory_entry(const ExchangeRules& rules) {
@@ -129,6 +145,7 @@ void check_rules(const ExchangeRules& rules) {
     check_senders(Registry<SparseCollectiveEntry>::instance().at(rules.collective.name));
   }
   const MemoryEntry& memory = memory_entry(rules);
+  if (memory.estimates) check_estimates(rules, memory);
   if (selection.rescaled && memory.conserves) {
     throw ConfigError(
         fmt::format("sparsifier '{}' rescales its values: it needs compression.memory = \"none\", not \"{}\"",

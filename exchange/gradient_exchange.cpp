@@ -179,10 +179,6 @@ std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<
     } else {
       sum.entries = &outcome.sum;
     }
-    const View<const float> gradient_sum = states_[index].memory->to_gradient(sum.dense, sum.entries);
-    if (gradient_sum.empty()) continue;
-    sum.dense = gradient_sum;
-    sum.entries = nullptr;
   }
   return sums_;
 }
@@ -194,7 +190,7 @@ void GradientExchange::commit(StepTimers& timers) {
              .lost_mass = std::numeric_limits<double>::quiet_NaN(),
              .lists = transport_->list_counts()};
   const MemoryLabel label(kBufferLabel);
-  for (const std::size_t index : exchanged_) settle(index, timers);
+  for (std::size_t i = 0; i < exchanged_.size(); ++i) settle(exchanged_[i], sums_[i], timers);
   times_.collect(timers);
   counts_.threshold = mean_threshold();
   is_open_ = false;
@@ -206,6 +202,7 @@ void GradientExchange::abandon() {
   for (const std::size_t index : exchanged_) {
     BucketState& state = states_[index];
     if (!state.holds_gradient) state.memory->compensate({}, gradient_of(index), scale_of(state));
+    state.memory->abandon();
   }
   kernels::synchronize(device_);
   is_open_ = false;
@@ -326,11 +323,16 @@ void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
   }
 }
 
-void GradientExchange::settle(std::size_t index, StepTimers& timers) {
+void GradientExchange::settle(std::size_t index, BucketSum& sum, StepTimers& timers) {
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
-  times_.run(timers, StepPart::kSettle, detail_of(index, bucket),
-             [&] { state.memory->settle(state.form->settlement(*state.outcome)); });
+  times_.run(timers, StepPart::kSettle, detail_of(index, bucket), [&] {
+    state.memory->settle(state.form->settlement(*state.outcome));
+    const View<const float> gradient_sum = state.memory->to_gradient(sum.dense, sum.entries);
+    if (gradient_sum.empty()) return;
+    sum.dense = gradient_sum;
+    sum.entries = nullptr;
+  });
   const std::uint64_t step = state.exchanges++;
   const bool is_dense = state.form == state.dense.get();
   if (rules_.quantizes() || (is_dense && !is_sparse(index, step_.density))) return;
@@ -414,8 +416,10 @@ void GradientExchange::reshard_from(const Archive& archive, const ReshardedParts
     const std::string prefix = bucket_prefix(index);
     load_place(archive, index);
     const MemoryEntry& memory = memory_of(buckets_[index]);
-    if (reshards(part_name(memory), memory.resize, archive, prefix + "memory/") && what.memories) {
-      states_[index].memory->add(archive, prefix + "memory/");
+    if (reshards(part_name(memory), memory.resize, archive, prefix + "memory/")) {
+      compress::Memory& state = *states_[index].memory;
+      if (what.memories) state.add(archive, prefix + "memory/");
+      if (what.methods) state.load_shared(archive, prefix + "memory/", what.workers, communicator_.size());
     }
     if (states_[index].compressed && what.methods) states_[index].compressed->reshard_from(archive, prefix);
   }

@@ -88,7 +88,8 @@ class GradientExchange {
   void restrict_to(std::vector<BucketChoice> choices) { choices_ = std::move(choices); }
 
   /// Collective. Sends this rank's gradient ([arena.size()], unchanged until commit() or abandon()) through the buckets
-  /// of the step's groups. Returns their sums, in the order of the arena, valid until the next run(). The order of the
+  /// of the step's groups. Returns their sums, in the order of the arena, valid from commit() until the next run(): a
+  /// memory turns what was exchanged into what the optimizer takes (compress::Memory::to_gradient). The order of the
   /// buckets is the same with and without a gate, through which each group passes if there is one.
   /// A bucket whose acc is not finite on this rank takes part, with nothing selected (see non_finite_bucket).
   /// @throws CommError; what the gate throws. abandon() then keeps the gradient.
@@ -99,8 +100,9 @@ class GradientExchange {
   /// Local, on all ranks or on none. Gives up the exchange, also one that threw: the residual of its buckets becomes
   /// acc, which the next exchange sends. The gradient, final by now, is added where run() did not come to. With
   /// momentum correction u and v stay as accumulated: u = m u + g, v = v + u, nothing masked. Memory `none`, that of
-  /// dense buckets, too, drops the step. Where acc held NaN or infinity, the residual does. A collective's own state
-  /// (thresholds, regions), the same on all ranks, stays as it was computed. Does nothing if no exchange is open.
+  /// dense buckets, too, and `ef21` drop the step. Where acc held NaN or infinity, the residual does. A collective's
+  /// own state (thresholds, regions), the same on all ranks, stays as it was computed. Does nothing if no exchange is
+  /// open.
   void abandon();
 
   /// The first bucket whose acc held NaN or infinity on this rank in the last run. The ranks must agree on it before
@@ -177,7 +179,7 @@ class GradientExchange {
   void share_proposals(const BucketGroup& group);
   void select(std::size_t index, StepTimers& timers);
   void exchange(const BucketGroup& group, StepTimers& timers);
-  void settle(std::size_t index, StepTimers& timers);
+  void settle(std::size_t index, BucketSum& sum, StepTimers& timers);
   bool is_dumped(const Bucket& bucket) const { return bucket.sparse || !any_sparse_; }
   bool is_sparse(std::size_t index, double density) const;
   /// Counts a bucket. Every rank is asked for k entries, or all together are if they share the bucket (partitions, a

@@ -8,10 +8,10 @@
 namespace dragonn::exchange {
 
 std::vector<RankToTake> ranks_to_take(int rank, int world_size, int workers) {
-  if (rank >= workers) return {{rank % workers, {.memories = false, .methods = true}}};
+  if (rank >= workers) return {{rank % workers, {.memories = false, .methods = true, .workers = workers}}};
   std::vector<RankToTake> ranks;
   for (int saved = rank; saved < workers; saved += world_size) {
-    ranks.push_back({saved, {.memories = true, .methods = saved == rank}});
+    ranks.push_back({saved, {.memories = true, .methods = saved == rank, .workers = workers}});
   }
   return ranks;
 }

@@ -15,7 +15,8 @@ namespace dragonn::exchange {
 /// The state of a saved rank that a rank of another number of workers takes over.
 struct ReshardedParts {
   bool memories = true;  ///< residuals and momenta: they are added to this rank's
-  bool methods = true;   ///< the state of sparsifiers and collectives: it replaces this rank's
+  bool methods = true;   ///< the state of sparsifiers and collectives, and what memories share: it replaces this rank's
+  int workers = 0;       ///< the number of saved ranks
 };
 
 /// A saved rank, and what one of the new ranks takes over from it.

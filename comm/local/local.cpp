@@ -45,7 +45,7 @@ class LocalGroup {
   int size() const { return size_; }
   double timeout_s() const { return timeout_s_; }
   /// Returns the end of a wait that begins now. Its looks are rare: thousands of threads may wait.
-  RunningDeadline deadline() const { return {deadline_after(timeout_s_), /*interval=*/1.0}; }
+  RunningDeadline deadline(double interval = 1.0) const { return {deadline_after(timeout_s_), interval}; }
   const WallClock& wall_clock() const { return wall_clock_; }
   /// Returns the mailbox of a pair, which its first use makes: of many ranks each sends to few others.
   Mailbox& mailbox(int source, int destination) {
@@ -208,14 +208,17 @@ class LocalCommunicator final : public Communicator {
     if (!taken && group_.has_failed()) throw in_vain("receiving from", source);
     return taken;
   }
-  Notification finish_notification(int source) override {
+  std::optional<Notification> finish_notification(int source, const std::function<bool()>& is_interrupted) override {
+    constexpr double kInterval = 0.05;
     const SimulatorScope simulating(simulated());
     group_.set_waits_for(rank_, source);
-    const auto is_over = [&] { return group_.is_over(source); };
-    const std::optional<Notification> taken = group_.inbox(rank_).wait(source, group_.deadline(), is_over);
-    const Mailbox::Status without = is_over() ? Mailbox::Status::kClosed : Mailbox::Status::kTimedOut;
-    end_wait("receiving from", source, {.status = taken ? Mailbox::Status::kDone : without}, 0);
-    return *taken;
+    bool interrupted = false;
+    const auto is_over = [&] { return group_.is_over(source) || (interrupted = is_interrupted()); };
+    const std::optional<Notification> taken = group_.inbox(rank_).wait(source, group_.deadline(kInterval), is_over);
+    Mailbox::Status status = group_.is_over(source) ? Mailbox::Status::kClosed : Mailbox::Status::kTimedOut;
+    if (taken || interrupted) status = Mailbox::Status::kDone;
+    end_wait("receiving from", source, {.status = status}, 0);
+    return taken;
   }
 
  private:

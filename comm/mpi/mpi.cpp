@@ -205,10 +205,10 @@ class MpiCommunicator final : public Communicator {
     receive_notifications();
     return unread_.take(source);
   }
-  Notification finish_notification(int source) override {
+  std::optional<Notification> finish_notification(int source, const std::function<bool()>& is_interrupted) override {
     std::optional<Notification> taken;
-    wait("receiving from", source, [&] { return (taken = take_notification(source)).has_value(); });
-    return *taken;
+    wait("receiving from", source, [&] { return (taken = take_notification(source)) || is_interrupted(); });
+    return taken;
   }
   /// Sums by MPI_Iallreduce. What MPI sends cannot be seen, so it is counted as if by a ring: the only nominal count in
   /// this program.

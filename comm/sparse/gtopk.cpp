@@ -226,6 +226,10 @@ std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const D
   return list_bytes(k * (returns ? 6 : 4)) + values_at_sum + result;
 }
 
+bool loses(const Settings& settings) {
+  return put_back(settings) == PutBack::kPaper;
+}
+
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     {.name = "gtopk",
      .summary = "a tree of workers merges selections pair by pair and keeps the k largest of each sum",
@@ -243,7 +247,12 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
     memory,
     SumSize::kTarget,
     /*traffic=*/"4 k (P-1) / P",
-    CodedValues::kLists}};
+    CodedValues::kLists,
+    /*resize=*/{},
+    /*lists_shared_indices=*/nullptr,
+    /*sum_forecast=*/nullptr,
+    Senders::kUnknown,
+    loses}};
 
 }  // namespace
 }  // namespace dragonn::comm

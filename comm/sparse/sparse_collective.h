@@ -252,6 +252,9 @@ struct SparseCollectiveEntry : RegistryEntry {
   /// many ranks; null: exactly that size.
   std::function<CountForecast(const Settings&, int ranks)> sum_forecast = nullptr;
   Senders senders = Senders::kUnknown;
+  /// Returns whether values that left a rank can be missing in the sum and come back to no rank
+  /// (ReductionStatistics::lost_mass); null: never.
+  std::function<bool(const Settings&)> loses = nullptr;
 
   /// Returns whether indices of such a selection travel, so that their codec has an effect.
   bool sends_indices(const Settings& chosen, const SelectionTraits& selection) const {

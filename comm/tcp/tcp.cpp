@@ -166,11 +166,11 @@ class TcpCommunicator final : public Communicator {
     }
     return std::nullopt;
   }
-  Notification finish_notification(int source) override {
+  std::optional<Notification> finish_notification(int source, const std::function<bool()>& is_interrupted) override {
     Lock lock(mutex_);
     std::optional<Notification> taken;
-    wait(lock, "receiving from", source, [&] { return taken || (taken = taken_from(source)); });
-    return *taken;
+    wait(lock, "receiving from", source, [&] { return taken || (taken = taken_from(source)) || is_interrupted(); });
+    return taken;
   }
 
  private:

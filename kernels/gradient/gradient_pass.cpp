@@ -18,7 +18,7 @@ using detail::AccumulateJob;
 using detail::AccumulateKind;
 
 /// Checks that all are as long as the gradient, and on its device, as the result's selection is.
-void check(View<const float> gradient, std::initializer_list<std::pair<const char*, View<float>>> operands,
+void check(View<const float> gradient, std::initializer_list<std::pair<const char*, View<const float>>> operands,
            const PassResult& result) {
   for (const auto& [name, view] : operands) {
     if (view.size() != gradient.size())
@@ -80,9 +80,51 @@ void accumulate_momentum(const PassRequest& request, View<const float> gradient,
   const AccumulateJob job{.kind = rule.nesterov ? AccumulateKind::kNesterov : AccumulateKind::kHeavyBall,
                           .gradient = gradient.data(),
                           .acc = v.data(),
-                          .momentum = u.data(),
+                          .state = u.data(),
                           .scale = rule.scale,
                           .factor = rule.momentum};
+  run_pass(job, request, gradient.size(), result);
+}
+
+void accumulate_filtered(const PassRequest& request, View<const float> gradient, const FilterRule& rule,
+                         View<const float> estimate, View<float> state, View<float> acc, PassResult& result) {
+  check(gradient, {{"the state", state}, {"the accumulator", acc}}, result);
+  if (!estimate.empty()) check(gradient, {{"the estimate", estimate}}, result);
+  const AccumulateJob job{.kind = estimate.empty() ? AccumulateKind::kFiltered : AccumulateKind::kFilteredDifference,
+                          .gradient = gradient.data(),
+                          .acc = acc.data(),
+                          .state = state.data(),
+                          .estimate = estimate.data(),
+                          .scale = rule.scale,
+                          .factor = rule.keep,
+                          .take = rule.take,
+                          .out = rule.out};
+  run_pass(job, request, gradient.size(), result);
+}
+
+void accumulate_difference(const PassRequest& request, View<const float> gradient, float scale,
+                           View<const float> estimate, View<float> acc, PassResult& result) {
+  check(gradient, {{"the estimate", estimate}, {"the accumulator", acc}}, result);
+  const AccumulateJob job{.kind = AccumulateKind::kDifference,
+                          .gradient = gradient.data(),
+                          .acc = acc.data(),
+                          .estimate = estimate.data(),
+                          .scale = scale};
+  run_pass(job, request, gradient.size(), result);
+}
+
+void accumulate_momentum_difference(const PassRequest& request, View<const float> gradient, const MomentumRule& rule,
+                                    View<const float> estimate, View<float> u, View<float> acc, PassResult& result) {
+  check(gradient, {{"the estimate", estimate}, {"the momentum", u}, {"the accumulator", acc}}, result);
+  const AccumulateJob job{.kind = AccumulateKind::kMomentumDifference,
+                          .gradient = gradient.data(),
+                          .acc = acc.data(),
+                          .state = u.data(),
+                          .estimate = estimate.data(),
+                          .scale = rule.scale,
+                          .factor = rule.momentum,
+                          .take = rule.nesterov ? 1.0f : 0.0f,
+                          .out = rule.nesterov ? rule.momentum : 1.0f};
   run_pass(job, request, gradient.size(), result);
 }
 

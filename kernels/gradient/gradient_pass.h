@@ -105,6 +105,15 @@ struct MomentumRule {
   bool nesterov = false;
 };
 
+/// Filters what the last exchange left of acc into a state: state = keep * state + take * acc; then acc = out * state +
+/// scale * gradient, less an estimate of the gradient if there is one.
+struct FilterRule {
+  float scale = 1;
+  float keep = 1;
+  float take = 1;
+  float out = 1;
+};
+
 // All passes: [n] float32 views of equal length on one device, which do not overlap. One sweep over memory; on the CPU
 // OpenMP threads as omp_get_max_threads() says, and the result does not depend on their number, nor on the vector
 // width. acc and what is selected have the same bits on every device; moments agree to rounding.
@@ -118,6 +127,20 @@ void accumulate_residual(const PassRequest& request, View<const float> gradient,
 /// Updates u and v by momentum correction (arXiv:1712.01887, section 3.2); acc is v. 20 bytes per element.
 void accumulate_momentum(const PassRequest& request, View<const float> gradient, const MomentumRule& rule,
                          View<float> u, View<float> v, PassResult& result);
+
+/// Updates acc and state by the rule. @param estimate read only; empty: there is none. 20 bytes per element, 24 with an
+/// estimate.
+void accumulate_filtered(const PassRequest& request, View<const float> gradient, const FilterRule& rule,
+                         View<const float> estimate, View<float> state, View<float> acc, PassResult& result);
+
+/// Computes acc <- scale * gradient - estimate. 12 bytes per element.
+void accumulate_difference(const PassRequest& request, View<const float> gradient, float scale,
+                           View<const float> estimate, View<float> acc, PassResult& result);
+
+/// Updates u = momentum * u + g with g = scale * gradient; acc <- u - estimate, Nesterov: momentum * u + g - estimate.
+/// 20 bytes per element.
+void accumulate_momentum_difference(const PassRequest& request, View<const float> gradient, const MomentumRule& rule,
+                                    View<const float> estimate, View<float> u, View<float> acc, PassResult& result);
 
 /// Computes acc <- scale * gradient. 8 bytes per element.
 void accumulate_scaled(const PassRequest& request, View<const float> gradient, float scale, View<float> acc,

@@ -26,7 +26,7 @@ constexpr std::int32_t kInfinityBits = 0x7f800000;
 
 // Multiplications and additions stay apart: fused ones would round differently on machines that have them.
 
-/// Returns acc of the lanes from element i, and stores it (with the momentum) if kStore.
+/// Returns acc of the lanes from element i, and stores it (with the state) if kStore.
 template <AccumulateKind kKind, bool kStore, class D>
 HWY_INLINE hn::Vec<D> accumulate(D d, const AccumulateJob& job, std::size_t i) {
   const auto raw = hn::LoadU(d, job.gradient + i);
@@ -36,19 +36,29 @@ HWY_INLINE hn::Vec<D> accumulate(D d, const AccumulateJob& job, std::size_t i) {
   auto acc = gradient;
   if constexpr (kKind == AccumulateKind::kResidual) {
     acc = hn::Add(hn::Mul(factor, hn::LoadU(d, job.acc + i)), gradient);
-  } else if constexpr (kKind == AccumulateKind::kHeavyBall || kKind == AccumulateKind::kNesterov) {
-    const auto old = hn::LoadU(d, job.momentum + i);
-    const auto velocity = hn::LoadU(d, job.acc + i);
-    auto momentum = old;
-    if constexpr (kKind == AccumulateKind::kHeavyBall) {
-      momentum = hn::Add(hn::Mul(factor, old), gradient);
-      acc = hn::Add(velocity, momentum);
+  } else if constexpr (kHasState<kKind>) {
+    const auto old = hn::LoadU(d, job.state + i);
+    const auto take = hn::Set(d, job.take), out = hn::Set(d, job.out);
+    auto state = old;
+    if constexpr (kKind == AccumulateKind::kMomentumDifference) {
+      state = hn::Add(hn::Mul(factor, old), gradient);
+      acc = hn::Add(hn::Mul(out, state), hn::Mul(take, gradient));
     } else {
-      momentum = hn::Mul(factor, hn::Add(old, gradient));
-      acc = hn::Add(hn::Add(velocity, momentum), gradient);
+      const auto velocity = hn::LoadU(d, job.acc + i);
+      if constexpr (kKind == AccumulateKind::kHeavyBall) {
+        state = hn::Add(hn::Mul(factor, old), gradient);
+        acc = hn::Add(velocity, state);
+      } else if constexpr (kKind == AccumulateKind::kNesterov) {
+        state = hn::Mul(factor, hn::Add(old, gradient));
+        acc = hn::Add(hn::Add(velocity, state), gradient);
+      } else {
+        state = hn::Add(hn::Mul(factor, old), hn::Mul(take, velocity));
+        acc = hn::Add(hn::Mul(out, state), gradient);
+      }
     }
-    if constexpr (kStore) hn::StoreU(momentum, d, job.momentum + i);
+    if constexpr (kStore) hn::StoreU(state, d, job.state + i);
   }
+  if constexpr (kHasEstimate<kKind>) acc = hn::Sub(acc, hn::LoadU(d, job.estimate + i));
   if constexpr (kStore) hn::StoreU(acc, d, job.acc + i);
   return acc;
 }
@@ -65,10 +75,10 @@ HWY_INLINE void prefetch_lines(const float* values, std::size_t i, std::size_t c
 /// Prefetches all that accumulate() will load.
 template <AccumulateKind kKind>
 HWY_INLINE void prefetch(const AccumulateJob& job, std::size_t i, std::size_t count) {
-  constexpr bool kHasMomentum = kKind == AccumulateKind::kHeavyBall || kKind == AccumulateKind::kNesterov;
   prefetch_lines(job.gradient, i, count);
-  if constexpr (kHasMomentum || kKind == AccumulateKind::kResidual) prefetch_lines(job.acc, i, count);
-  if constexpr (kHasMomentum) prefetch_lines(job.momentum, i, count);
+  if constexpr (kHasAcc<kKind>) prefetch_lines(job.acc, i, count);
+  if constexpr (kHasState<kKind>) prefetch_lines(job.state, i, count);
+  if constexpr (kHasEstimate<kKind>) prefetch_lines(job.estimate, i, count);
 }
 
 /// Tracks the largest magnitude by its bits: a NaN counts as larger than an infinity, and both show.
@@ -251,10 +261,16 @@ Moments moments_kind(const AccumulateJob job, std::size_t begin, std::size_t end
 
 #ifndef DRAGONN_CALL_KIND
 // Calls the instance of the job's kind; one per AccumulateKind, in its order.
-#define DRAGONN_CALL_KIND(function, job, ...)                                                                    \
-  constexpr decltype(&function<AccumulateKind::kExamine>) kTable[] = {                                           \
-      function<AccumulateKind::kExamine>, function<AccumulateKind::kScale>, function<AccumulateKind::kResidual>, \
-      function<AccumulateKind::kHeavyBall>, function<AccumulateKind::kNesterov>};                                \
+#define DRAGONN_CALL_KIND(function, job, ...)                                                                         \
+  constexpr decltype(&function<AccumulateKind::kExamine>) kTable[] = {function<AccumulateKind::kExamine>,             \
+                                                                      function<AccumulateKind::kScale>,               \
+                                                                      function<AccumulateKind::kResidual>,            \
+                                                                      function<AccumulateKind::kHeavyBall>,           \
+                                                                      function<AccumulateKind::kNesterov>,            \
+                                                                      function<AccumulateKind::kFiltered>,            \
+                                                                      function<AccumulateKind::kFilteredDifference>,  \
+                                                                      function<AccumulateKind::kDifference>,          \
+                                                                      function<AccumulateKind::kMomentumDifference>}; \
   return kTable[static_cast<std::size_t>((job).kind)](job, __VA_ARGS__)
 #endif
 

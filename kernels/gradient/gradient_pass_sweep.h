@@ -12,16 +12,42 @@
 
 namespace dragonn::kernels::detail {
 
-enum class AccumulateKind { kExamine, kScale, kResidual, kHeavyBall, kNesterov };
+enum class AccumulateKind {
+  kExamine,
+  kScale,
+  kResidual,
+  kHeavyBall,
+  kNesterov,
+  kFiltered,
+  kFilteredDifference,
+  kDifference,
+  kMomentumDifference,
+};
+
+/// Whether a rule has arrays besides the gradient: a state that it updates, acc before the pass, an estimate.
+template <AccumulateKind kKind>
+inline constexpr bool kHasState =
+    kKind == AccumulateKind::kHeavyBall || kKind == AccumulateKind::kNesterov || kKind == AccumulateKind::kFiltered ||
+    kKind == AccumulateKind::kFilteredDifference || kKind == AccumulateKind::kMomentumDifference;
+template <AccumulateKind kKind>
+inline constexpr bool kHasAcc = kKind == AccumulateKind::kResidual ||
+                                (kHasState<kKind> && kKind != AccumulateKind::kMomentumDifference);
+template <AccumulateKind kKind>
+inline constexpr bool kHasEstimate =
+    kKind == AccumulateKind::kDifference || kKind == AccumulateKind::kMomentumDifference ||
+    kKind == AccumulateKind::kFilteredDifference;
 
 /// The rule by which elements are accumulated, and its operands.
 struct AccumulateJob {
   AccumulateKind kind = AccumulateKind::kExamine;
   const float* gradient = nullptr;
-  float* acc = nullptr;       ///< residual, velocity v or the scaled copy; unused by kExamine
-  float* momentum = nullptr;  ///< u of the momentum rules
+  float* acc = nullptr;             ///< residual, velocity v, difference or scaled copy; unused by kExamine
+  float* state = nullptr;           ///< u of the momentum rules, or what is filtered
+  const float* estimate = nullptr;  ///< subtracted
   float scale = 1;
-  float factor = 1;  ///< decay of the residual, or the momentum coefficient
+  float factor = 1;  ///< decay of the residual or of the state, or the momentum coefficient
+  float take = 0;    ///< factor on acc in the state; of kMomentumDifference on the gradient in the difference
+  float out = 1;     ///< factor on the state in acc
 };
 
 struct ChunkOutcome {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <utility>
 
 #include <hwy/highway.h>
 
@@ -152,6 +153,23 @@ void scatter_add_cpu(const SparseVector& entries, View<float> values) {
   }
 }
 
+void scatter_subtract_cpu(const SparseVector& entries, View<float> values) {
+  const auto indices = entries.indices.host();
+  for (std::size_t entry = 0; entry < indices.size(); ++entry) {
+    if (indices[entry] == kEmptySlot) continue;
+    DRAGONN_ASSERT(indices[entry] < values.size());
+    values.data()[indices[entry]] -= entries.values.data()[entry];
+  }
+}
+
+void scatter_move_cpu(View<const std::uint32_t> indices, View<float> from, View<float> to) {
+  for (const std::uint32_t index : indices.host()) {
+    if (index == kEmptySlot) continue;
+    DRAGONN_ASSERT(index < from.size() && index < to.size());
+    to.data()[index] += std::exchange(from.data()[index], 0.0f);
+  }
+}
+
 void scatter_zero_cpu(View<const std::uint32_t> indices, View<float> values) {
   for (const std::uint32_t index : indices.host()) {
     if (index == kEmptySlot) continue;
@@ -176,6 +194,12 @@ constinit decltype(gather) gather("gather", gather_cpu, [](auto, auto indices, a
 });
 constinit decltype(scatter_add) scatter_add("scatter_add", scatter_add_cpu,
                                             [](const SparseVector& entries, auto) { return !entries.empty(); });
+constinit decltype(scatter_subtract) scatter_subtract("scatter_subtract", scatter_subtract_cpu,
+                                                      [](const SparseVector& entries, auto) {
+                                                        return !entries.empty();
+                                                      });
+constinit decltype(scatter_move) scatter_move("scatter_move", scatter_move_cpu,
+                                              [](auto indices, auto, auto) { return !indices.empty(); });
 constinit decltype(scatter_zero) scatter_zero("scatter_zero", scatter_zero_cpu,
                                               [](auto indices, auto) { return !indices.empty(); });
 void reserve_selection(SparseVector& selected, std::size_t numel) {

@@ -41,6 +41,10 @@ extern Operation<void(View<const float> values, View<const std::uint32_t> indice
 /// Adds: values[index] += value for each entry; entries marked kEmptySlot are skipped. Other indices are unique, except
 /// on the CPU, which adds in order.
 extern Operation<void(const SparseVector& entries, View<float> values)> scatter_add;
+/// Subtracts: values[index] -= value for each entry, as scatter_add adds.
+extern Operation<void(const SparseVector& entries, View<float> values)> scatter_subtract;
+/// Moves: to[index] += from[index] and from[index] = 0 for each index, unique, that is not kEmptySlot.
+extern Operation<void(View<const std::uint32_t> indices, View<float> from, View<float> to)> scatter_move;
 /// Clears: values[index] = 0 for each index that is not kEmptySlot.
 extern Operation<void(View<const std::uint32_t> indices, View<float> values)> scatter_zero;
 /// Copies all entries, between any devices; `target` is overwritten.

@@ -27,7 +27,9 @@ class ForwardingCommunicator : public Communicator {
     inner_.notify(destination, notification);
   }
   std::optional<Notification> take_notification(int source) override { return inner_.poll_notification(source); }
-  Notification finish_notification(int source) override { return inner_.wait_for_notification(source); }
+  std::optional<Notification> finish_notification(int source, const std::function<bool()>& is_interrupted) override {
+    return inner_.wait_for_notification(source, is_interrupted);
+  }
   Communicator& inner() { return inner_; }
 
  private:

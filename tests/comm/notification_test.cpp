@@ -93,7 +93,7 @@ TEST_SUITE("comm") {
       bool was_taken = false;
       const auto errors = backend.errors(2, 60, [&](Communicator& communicator) {
         if (communicator.rank() == 1) return communicator.notify(0, {.kind = 1});
-        was_taken = communicator.wait_for_notification(1).kind == 1;
+        was_taken = communicator.wait_for_notification(1)->kind == 1;
         communicator.wait_for_notification(1);
       });
       CHECK(was_taken);
@@ -139,6 +139,21 @@ TEST_SUITE("comm") {
                                             "(comm.timeout_s)",
                                             timeout_s)));
     }
+  }
+
+  TEST_CASE("notifications: a wait can be interrupted, and goes on later") {
+    const Body body = [](Communicator& communicator) {
+      if (communicator.rank() == 1) {
+        communicator.barrier();
+        return communicator.notify(0, {.kind = 3});
+      }
+      int asked = 0;
+      expect(!communicator.wait_for_notification(1, [&] { return ++asked > 2; }), "nothing has come");
+      communicator.barrier();
+      expect(communicator.wait_for_notification(1, [] { return false; })->kind == 3, "it has come");
+    };
+    CHECK_NOTHROW(run_local(2, {.timeout_s = 60}, body));
+    CHECK_NOTHROW(run_tcp_threads(2, 60, body));
   }
 
   TEST_CASE("notifications: a peer must be another rank") {

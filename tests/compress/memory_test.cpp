@@ -47,11 +47,25 @@ class Worker {
   Vector accumulated_;
 };
 
-/// Returns u of a momentum correction, as a checkpoint would save it.
-Vector momentum_of(const Memory& memory) {
+/// Returns a field of the state, as a checkpoint would save it.
+Vector saved(const Memory& memory, const std::string& field) {
   Archive archive;
   memory.save(archive, "");
-  return archive.get_vector<float>("momentum");
+  return archive.get_vector<float>(field);
+}
+
+/// Returns u of a momentum correction.
+Vector momentum_of(const Memory& memory) {
+  return saved(memory, "momentum");
+}
+
+/// Returns what the optimizer takes for a sum of entries.
+Vector taken(Memory& memory, const Entries& sum) {
+  Vector dense(memory.accumulated().size());
+  for (const auto& [index, value] : sum) dense[index] = value;
+  SparseVector entries;
+  kernels::select_threshold(view(dense), 0, entries);
+  return values(memory.to_gradient({}, &entries));
 }
 
 void check_sent(const Entries& sent, std::uint32_t index, float value) {
@@ -142,6 +156,89 @@ TEST_SUITE("compress") {
     }
   }
 
+  TEST_CASE("ef21 sends {1: 2}, then {0: 3}, and the optimizer takes the estimate [3, 2]") {
+    Worker worker(make_memory("ef21", 2), 2);
+    Entries sent = worker.step({1, 2});
+    check_sent(sent, 1, 2);
+    CHECK(taken(worker.memory(), sent) == Vector{0, 2});
+    CHECK(values(worker.memory().residual()) == Vector{1, 0});
+    sent = worker.step({3, 1});  // differs from [0, 2] by [3, -1]
+    check_sent(sent, 0, 3);
+    CHECK(worker.accumulated() == Vector{3, -1});
+    CHECK(taken(worker.memory(), sent) == Vector{3, 2});
+    CHECK(saved(worker.memory(), "estimate") == Vector{3, 2});
+  }
+
+  TEST_CASE("ef21_sgdm sends the momentum's difference, heavy ball and Nesterov") {
+    Worker worker(make_memory("ef21_sgdm", 2, {}, 0.5f), 2);
+    check_sent(worker.step({1, 2}), 1, 2);
+    check_sent(worker.step({1, 2}), 0, 1.5f);  // u = [1.5, 3] differs from [0, 2] by [1.5, 1]
+    CHECK(momentum_of(worker.memory()) == Vector{1.5f, 3});
+    CHECK(saved(worker.memory(), "estimate") == Vector{1.5f, 2});
+    Worker nesterov(make_memory("ef21_sgdm", 2, {}, 0.5f, true), 2);
+    check_sent(nesterov.step({1, 2}), 1, 3);  // g + u / 2
+  }
+
+  TEST_CASE("econtrol feeds back a share of its error") {
+    Worker worker(make_memory("econtrol", 2, {{"eta", 0.5}}), 2);
+    check_sent(worker.step({1, 2}), 1, 2);  // h = [0, 2], e = [1, 0]
+    check_sent(worker.step({2, 5}), 1, 3);  // .5 e + g - h = [2.5, 3]: h = [0, 5], e = [3, 0]
+    const Entries sent = worker.step({2, 4});
+    check_sent(sent, 0, 3.5f);  // [3.5, -1]: h = [3.5, 5], e = [3 + 2 - 3.5, 0 - 1]
+    CHECK(saved(worker.memory(), "estimate") == Vector{3.5f, 5});
+    const Vector left = values(worker.memory().residual()), error = saved(worker.memory(), "error");
+    CHECK(0.5f * error[0] + left[0] == 1.5f);
+    CHECK(0.5f * error[1] + left[1] == -1);
+  }
+
+  TEST_CASE("low_pass takes a share of each new error, and with all of it has the bits of residual") {
+    Worker worker(make_memory("low_pass", 2, {{"beta", 0.25}}), 2);
+    check_sent(worker.step({4, 8}), 1, 8);    // m = .25 [4, 0]
+    check_sent(worker.step({4, 8}), 1, 8);    // m = .75 [1, 0] + .25 [5, 0] = [2, 0]
+    check_sent(worker.step({8, -1}), 0, 10);  // m = .75 [2, 0] + .25 [0, -1]
+    worker.step({0, 0});
+    CHECK(worker.accumulated() == Vector{1.5f, -0.25f});
+    Worker whole(make_memory("low_pass", 3, {{"beta", 1.0}}), 3), residual(make_memory("residual", 3), 3);
+    for (const Vector& gradient : {Vector{0.1f, 0.7f, -0.3f}, {0.3f, -0.2f, 0.9f}, {-1.1f, 0.4f, 0.6f}}) {
+      CHECK(whole.step(gradient) == residual.step(gradient));
+      CHECK(whole.accumulated() == residual.accumulated());
+    }
+  }
+
+  TEST_CASE("an estimate follows what left: less what came back, all of a dense sum but its remainder") {
+    for (const char* name : {"ef21", "ef21_sgdm", "econtrol"}) {
+      CAPTURE(name);
+      const auto memory = make_memory(name, 4);
+      memory->compensate({}, view({1, 2, 3, 4}), 1.0f);
+      SparseVector returned;
+      kernels::select_threshold(view({0, 0, 0, 0.5f}), 0, returned);
+      const std::vector<std::uint32_t> contributed{1, 3};
+      memory->settle({.contributed = std::span<const std::uint32_t>(contributed), .returned = &returned});
+      CHECK(saved(*memory, "estimate") == Vector{0, 2, 0, 3.5f});
+      CHECK(values(memory->residual()) == Vector{1, 0, 3, 0.5f});
+      const auto dense = make_memory(name, 4);
+      dense->compensate({}, view({1, 2, 3, 4}), 1.0f);
+      const Vector remainder{0.25f, 0, 0, -1};
+      dense->settle({.contributed_all = true, .remainder = view(remainder)});
+      CHECK(saved(*dense, "estimate") == Vector{0.75f, 2, 3, 5});
+      CHECK(values(dense->residual()) == remainder);
+    }
+  }
+
+  TEST_CASE("an exchange that is given up: ef21 forgets the gradient, econtrol owes all of it") {
+    const auto ef21 = make_memory("ef21", 2);
+    ef21->compensate({}, view({5, 6}), 1.0f);
+    ef21->abandon();
+    ef21->compensate({}, view({1, 2}), 1.0f);
+    CHECK(values(ef21->accumulated()) == Vector{1, 2});
+    Worker worker(make_memory("econtrol", 2, {{"eta", 1.0}}), 2);
+    worker.step({1, 2});  // h = [0, 2], e = [1, 0]
+    worker.memory().compensate({}, view({4, 4}), 1.0f);
+    worker.memory().abandon();  // e = [5, 4]
+    worker.memory().compensate({}, view({0, 0}), 1.0f);
+    CHECK(values(worker.memory().accumulated()) == Vector{5, 2});
+  }
+
   TEST_CASE("raw and lr-folded accumulators part when the learning rate changes") {
     const Vector gradient{1, 2};
     const float rates[] = {0.1f, 0.01f};
@@ -170,6 +267,7 @@ TEST_SUITE("compress") {
       for (int step = 0; step < 3; ++step) {
         CHECK(first.step({1, -1, 2}) == second.step({1, -1, 2}));
         CHECK(first.accumulated() == second.accumulated());
+        CHECK(taken(first.memory(), {{0, 1.0f}}) == taken(second.memory(), {{0, 1.0f}}));
       }
     }
   }

@@ -138,28 +138,34 @@ inline std::vector<Combination> pairwise_coded_combinations() {
   return result;
 }
 
-/// Returns combinations in which a pair of sparsifier and collective has one memory, in turn; every two parts that fit
-/// still occur together. For tests that train.
-inline std::vector<Combination> pairwise_combinations() {
+/// Leaves a pair of sparsifier and collective one of these memories, in turn.
+inline void take_in_turn(const std::vector<std::string>& memories, std::vector<Combination>& combinations) {
   const std::vector<std::string> sparsifiers = Registry<compress::SparsifierEntry>::instance().names();
   const std::vector<std::string> collectives = Registry<comm::SparseCollectiveEntry>::instance().names();
-  const std::vector<std::string> memories = Registry<compress::MemoryEntry>::instance().names();
   const auto place = [](const std::vector<std::string>& names, const std::string& name) {
     return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
   };
-  std::vector<Combination> result = sparse_combinations();
-  std::erase_if(result, [&](const Combination& combination) {
+  std::erase_if(combinations, [&](const Combination& combination) {
     const std::size_t turn = place(sparsifiers, combination.sparsifier) + place(collectives, combination.collective);
-    return combination.memory != memories[turn % memories.size()];
+    return std::ranges::count(memories, combination.memory) != 0 &&
+           combination.memory != memories[turn % memories.size()];
   });
+}
+
+/// Returns combinations in which a pair of sparsifier and collective has one memory, in turn. For tests that train.
+inline std::vector<Combination> pairwise_combinations() {
+  std::vector<Combination> result = sparse_combinations();
+  take_in_turn(Registry<compress::MemoryEntry>::instance().names(), result);
   for (Combination& combination : quantized_combinations()) result.push_back(std::move(combination));
   return result;
 }
 
-/// Returns all combinations, but for sanitizers the pairwise ones.
+/// Returns all combinations, in which one of the memories that keep more than a residual stands for the others, in
+/// turn; but for sanitizers the pairwise ones.
 inline std::vector<Combination> combinations() {
   if (!kAllCombinations) return pairwise_combinations();
   std::vector<Combination> result = sparse_combinations();
+  take_in_turn({"econtrol", "ef21", "ef21_sgdm", "low_pass"}, result);
   for (Combination& combination : quantized_combinations()) result.push_back(std::move(combination));
   return result;
 }

@@ -67,7 +67,8 @@ std::vector<Registered> everything() {
 const std::map<std::string, std::set<std::string>>& families() {
   static const std::map<std::string, std::set<std::string>> table{
       {"compress/topk.cpp", {"topk", "cltk"}},
-      {"compress/memories.cpp", {"none", "residual", "momentum_correction"}},
+      {"compress/memories.cpp",
+       {"none", "residual", "momentum_correction", "low_pass", "ef21", "ef21_sgdm", "econtrol"}},
       {"compress/sidco/sidco.cpp", {"sidco_e", "sidco_gp", "sidco_p"}},
       {"codec/values/scaled_integers.cpp", {"int4", "int8"}},
       {"codec/values/short_floats.cpp", {"bfloat16", "float16"}},
@@ -142,7 +143,7 @@ TEST_SUITE("house") {
       CHECK(Registry<compress::SparsifierEntry>::instance().contains(name));
     }
     for (const char* name : {"signsgd", "qsgd"}) CHECK(Registry<codec::QuantizerEntry>::instance().contains(name));
-    for (const char* name : {"none", "residual", "momentum_correction"}) {
+    for (const char* name : {"none", "residual", "momentum_correction", "low_pass", "ef21", "ef21_sgdm", "econtrol"}) {
       CHECK(Registry<compress::MemoryEntry>::instance().contains(name));
     }
     for (const char* name : {"dense", "allgather", "index_union", "dsa", "gtopk", "oktopk", "exdyna", "cltk"}) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The passes over gradients on every device, against plain loops.
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -90,6 +92,31 @@ TEST_SUITE("kernels") {
       CHECK(to_host(momentum.view()) == u);
       CHECK(to_host(velocity.view()) == v);
     }
+  }
+
+  DRAGONN_DEVICE_TEST("filtered accumulation and differences from an estimate have the CPU's bits") {
+    constexpr std::size_t kSize = 9001;
+    const Vector g = gradient_values(kSize, 1), h = gradient_values(kSize, 2), s0 = gradient_values(kSize, 3);
+    const PassRequest request{.kind = Kind::kSampledThreshold, .end = kSize, .sample = {.stride = 3, .rank = 200}};
+    const auto run = [&](const Device& where, int rule) {
+      const Buffer<float> gradient = on_device(g, where), estimate = on_device(h, where);
+      Buffer<float> state = on_device(s0, where), acc = on_device(g, where);
+      PassResult result(where);
+      result.reserve(kSize);
+      const View<const float> from = std::as_const(estimate).view();
+      if (rule < 2) {
+        accumulate_filtered(request, gradient.view(), {.scale = 0.3f, .keep = 0.9f, .take = 0.1f, .out = 0.7f},
+                            rule == 0 ? View<const float>() : from, state.view(), acc.view(), result);
+      } else if (rule == 2) {
+        accumulate_difference(request, gradient.view(), 0.3f, from, acc.view(), result);
+      } else {
+        accumulate_momentum_difference(request, gradient.view(),
+                                       {.scale = 0.3f, .momentum = 0.9f, .nesterov = rule == 4}, from, state.view(),
+                                       acc.view(), result);
+      }
+      return std::tuple(to_host(state.view()), to_host(acc.view()), entries_of(result.selected), result.threshold);
+    };
+    for (int rule = 0; rule < 5; ++rule) CHECK(run(device, rule) == run(Device{}, rule));
   }
 
   DRAGONN_DEVICE_TEST("a pass selects more than there was room for, and everything that is not 0 at threshold 0") {

@@ -117,6 +117,47 @@ TEST_SUITE("kernels") {
     }
   }
 
+  TEST_CASE("filtered accumulation and differences from an estimate follow their rules") {
+    for (const std::size_t size : kSizes) {
+      const std::vector<float> gradient = integers(size, 5), estimate = integers(size, 8);
+      const std::vector<float> state = integers(size, 6), acc = integers(size, 7);
+      PassResult result;
+      for (const bool has_estimate : {false, true}) {
+        std::vector<float> s = state, a = acc, expected_s(size), expected_a(size);
+        for (std::size_t i = 0; i < size; ++i) {
+          expected_s[i] = 0.75f * state[i] + 0.25f * acc[i];
+          expected_a[i] = 0.5f * expected_s[i] + 2.0f * gradient[i] - (has_estimate ? estimate[i] : 0.0f);
+        }
+        accumulate_filtered(threshold_request(10, 0, size), view(gradient),
+                            {.scale = 2.0f, .keep = 0.75f, .take = 0.25f, .out = 0.5f},
+                            has_estimate ? view(estimate) : View<const float>(), view(s), view(a), result);
+        CHECK(s == expected_s);
+        CHECK(a == expected_a);
+        check_selection(result.selected, a, 10, 0, size);
+      }
+      std::vector<float> difference(size), expected(size);
+      for (std::size_t i = 0; i < size; ++i) expected[i] = 3.0f * gradient[i] - estimate[i];
+      accumulate_difference(threshold_request(10, 0, size), view(gradient), 3.0f, view(estimate), view(difference),
+                            result);
+      CHECK(difference == expected);
+      check_selection(result.selected, difference, 10, 0, size);
+      for (const bool nesterov : {false, true}) {
+        std::vector<float> u = state, expected_u(size);
+        for (std::size_t i = 0; i < size; ++i) {
+          const float g = 4.0f * gradient[i];
+          expected_u[i] = 0.5f * state[i] + g;
+          expected[i] = (nesterov ? g + 0.5f * expected_u[i] : expected_u[i]) - estimate[i];
+        }
+        accumulate_momentum_difference(threshold_request(10, 0, size), view(gradient),
+                                       {.scale = 4.0f, .momentum = 0.5f, .nesterov = nesterov}, view(estimate), view(u),
+                                       view(difference), result);
+        CHECK(u == expected_u);
+        CHECK(difference == expected);
+        check_selection(result.selected, difference, 10, 0, size);
+      }
+    }
+  }
+
   TEST_CASE("a NaN or an infinity anywhere in the gradient is reported, and a NaN is never selected") {
     const std::size_t size = 150;
     for (const float bad : {kNan, -kNan, kInf, -kInf}) {

@@ -359,7 +359,12 @@ TEST_SUITE("trainer") {
     const auto refuse = [](const std::vector<std::string>& overrides) { return error_of(kBase, overrides); };
     CHECK(
         contains(refuse({"compression.method=topk", "optimizer.name=adam", "compression.memory=momentum_correction"}),
-                 "needs an optimizer with momentum, and optimizer.name = \"adam\" has none: expected none | residual"));
+                 "needs an optimizer with momentum, and optimizer.name = \"adam\" has none: expected econtrol | ef21 | "
+                 "low_pass | none | residual"));
+    CHECK(contains(refuse({"compression.method=topk", "optimizer.name=adam", "compression.memory=ef21_sgdm"}),
+                   "needs an optimizer with momentum"));
+    CHECK(contains(refuse({"compression.method=gtopk", "compression.gtopk.put_back=paper", "compression.memory=ef21"}),
+                   "collective 'gtopk', which with these settings loses some values, does not go with memory 'ef21'"));
     CHECK(contains(refuse({"compression.method=topk", "optimizer.name=adam", "compression.acc_form=folded"}),
                    "needs plain SGD"));
     CHECK(contains(refuse({"compression.method=topk", "compression.acc_form=folded", "compression.memory=residual"}),

@@ -504,14 +504,61 @@ TEST_CASE("local steps: a worker skips its own step if its gradient is not finit
   CHECK(std::ranges::all_of(skipping.parameters, [](float value) { return std::isfinite(value); }));
 }
 
-TEST_CASE("local steps: a signal stops the run at the next exchange, with a checkpoint") {
-  StopSignals::install();
-  std::raise(SIGUSR1);
-  const TemporaryFolder folder;
-  CHECK(quick_run(local_config(3), 2, folder.path()).exit_code == kExitRequeue);
-  const auto checkpoints = CheckpointStore(folder.path() / "checkpoints").list();
-  CHECK(checkpoints == std::vector<fs::path>{checkpoint_of(folder, 3)});
-  StopSignals::install();
+TEST_CASE(
+    "local steps: a signal stops the run within a round, with a checkpoint from which it goes on to the same bits") {
+  const RunSpec config = local_config(100, {"train.max_steps=200", "train.epochs=99", "compression.method=topk"});
+  for (const int world_size : {1, 2, 3}) {
+    CAPTURE(world_size);
+    const TemporaryFolder folder, whole;
+    const QuickResult expected = quick_run(config, world_size, whole.path());
+    StopSignals::install();
+    std::raise(SIGUSR1);
+    CHECK(quick_run(config, world_size, folder.path()).exit_code == kExitRequeue);
+    StopSignals::install();
+    const auto checkpoints = CheckpointStore(folder.path() / "checkpoints").list();
+    CHECK(checkpoints == std::vector<fs::path>{checkpoint_of(folder, 1)});
+    CHECK(quick_run(config, world_size, folder.path(), checkpoint_of(folder, 1).string()).parameters ==
+          expected.parameters);
+  }
+}
+
+TEST_CASE("local steps: ranks that stopped at different steps of a round go on to the same bits, in that round only") {
+  const RunSpec config = local_config(9, {"train.max_steps=12", "checkpoint.every_steps=5", "checkpoint.keep=9"});
+  const TemporaryFolder folder, whole, resumed;
+  const QuickResult expected = quick_run(config, 2, whole.path());
+  // Rank 0 stops after step 6, rank 1 after step 8.
+  const Job job{config, load_data(config), {folder.path()}, ""};
+  const CheckpointStore store(folder.path() / "checkpoints");
+  comm::run_local(2, local_options(config), [&](comm::Communicator& communicator) {
+    layers::Network network = make_network(config, *job.data.train);
+    const RunPlan plan = plan_run(config, network, communicator.size());
+    TrainingState state(config, std::move(network));
+    Generation generation(job, plan, state, communicator);
+    generation.loader.seek(0, 0);
+    const std::uint64_t steps = communicator.rank() == 0 ? 6 : 8;
+    while (state.progress.step < steps) {
+      const double rate = state.schedule->learning_rate(state.progress.step);
+      generation.scheme->step(generation, {.learning_rate = rate});
+      ++state.progress.step;
+    }
+    store.save(communicator, steps, [&](Archive* model, Archive& own) { generation.save(model, own, {}); });
+  });
+  CHECK(quick_run(config, 2, resumed.path(), checkpoint_of(folder, 6).string()).parameters == expected.parameters);
+  // Rank 0 saves nothing where rank 1 is past the step.
+  const RunSpec more = local_config(9, {"train.max_steps=12", "checkpoint.every_steps=1", "checkpoint.keep=9"});
+  CHECK(quick_run(more, 2, resumed.path(), checkpoint_of(folder, 6).string()).parameters == expected.parameters);
+  CHECK(fs::exists(checkpoint_of(resumed, 9)));
+  CHECK_FALSE(fs::exists(checkpoint_of(resumed, 7)));
+  for (const auto& [inner_steps, steps] : {std::pair(7, 12), std::pair(9, 8)}) {
+    const RunSpec other = local_config(inner_steps, {fmt::format("train.max_steps={}", steps)});
+    std::string error;
+    try {
+      quick_run(other, 2, resumed.path(), checkpoint_of(folder, 6).string());
+    } catch (const Error& thrown) {
+      error = thrown.what();
+    }
+    CHECK(contains(error, "the ranks go on from steps 6 to 8"));
+  }
 }
 
 TEST_CASE("local steps: what belongs to gradients is refused in one line, and dgc keeps a plain residual") {
@@ -519,7 +566,9 @@ TEST_CASE("local steps: what belongs to gradients is refused in one line, and dg
   CHECK(
       error_of({"compression.method=topk", "compression.memory=momentum_correction"}) ==
       "quick.toml: compression.memory = \"momentum_correction\" applies the momentum of gradients, and update.scheme = "
-      "\"local\" exchanges changes of parameters: expected none | residual");
+      "\"local\" exchanges changes of parameters: expected low_pass | none | residual");
+  CHECK(contains(error_of({"compression.method=topk", "compression.memory=econtrol"}),
+                 "estimates a gradient, which changes little from step to step, and update.scheme = \"local\""));
   CHECK(contains(error_of({"compression.method=topk", "compression.acc_form=folded"}), "expected \"raw\""));
   CHECK(contains(error_of({"train.clip=global"}), "expected none | local | local_sqrt_workers"));
   CHECK(contains(error_of({"update.outer.optimizer=sdg"}), "update.outer.optimizer = \"sdg\": expected adam | adamw"));

@@ -43,10 +43,13 @@ ParameterArena small_arena() {
   return arena;
 }
 
-/// The rules of a combination with a dyadic momentum, which keeps sums of integers exact.
+/// The rules of a combination with dyadic factors, which keep sums of integers exact.
 exchange::ExchangeRules integer_rules(const Combination& combination) {
   exchange::ExchangeRules rules = rules_of(combination);
   rules.momentum = 0.5f;
+  for (const char* share : {"beta", "eta"}) {
+    if (rules.memory.settings.contains(share)) rules.memory.settings.set(share, 0.5);
+  }
   rules.buckets.include_vectors = true;
   return rules;
 }
@@ -93,12 +96,18 @@ std::vector<Archive> taken_over(const exchange::ExchangeRules& rules, const std:
   return archives;
 }
 
+/// Returns whether a field is of the state that goes on from the mean estimate of all ranks.
+bool goes_on_from_estimate(const Archive& archive, const std::string& name) {
+  return archive.contains(name.substr(0, name.rfind('/')) + "/estimate") && !name.ends_with("/residual") &&
+         !name.ends_with("/error");
+}
+
 /// The sums over ranks of all residuals and momenta, by field and element.
 std::map<std::string, std::vector<double>> mass(const std::vector<Archive>& archives) {
   std::map<std::string, std::vector<double>> sums;
   for (const Archive& archive : archives) {
     for (const auto& [name, bytes] : archive.fields()) {
-      if (name.find("/memory/") == std::string::npos) continue;
+      if (name.find("/memory/") == std::string::npos || goes_on_from_estimate(archive, name)) continue;
       const std::vector<float> values = archive.get_vector<float>(name);
       std::vector<double>& sum = sums[name];
       sum.resize(values.size());
@@ -201,6 +210,35 @@ TEST_CASE("residuals and momenta keep their sums, exactly, from any number of wo
   CHECK(checked >= 10 * kResizeWorlds.size() * kResizeWorlds.size());
 }
 
+TEST_CASE("estimates go on from their mean on any number of workers, and add up to what the optimizer takes") {
+  for (const char* memory : {"ef21", "ef21_sgdm", "econtrol"}) {
+    const exchange::ExchangeRules rules = integer_rules({"topk", "allgather", memory});
+    for (const int from : kResizeWorlds) {
+      const std::vector<Archive> saved = saved_states(rules, from);
+      for (const int to : kResizeWorlds) {
+        const std::vector<Archive> taken = taken_over(rules, saved, to);
+        for (const auto& [name, bytes] : saved.front().fields()) {
+          if (!name.ends_with("/sum")) continue;
+          CAPTURE(name);
+          const std::string prefix = name.substr(0, name.rfind('/') + 1);
+          const std::vector<float> before = saved.front().get_vector<float>(name);
+          CHECK(std::ranges::any_of(before, [](float value) { return value != 0; }));
+          for (const Archive& archive : taken) {
+            const std::vector<float> estimate = archive.get_vector<float>(prefix + "estimate");
+            const std::vector<float> sum = archive.get_vector<float>(name);
+            for (std::size_t i = 0; i < before.size(); ++i) {
+              CHECK(estimate[i] == doctest::Approx(before[i] / static_cast<float>(from)));
+              CHECK(sum[i] == static_cast<float>(to) * estimate[i]);
+            }
+            if (archive.contains(prefix + "momentum"))
+              CHECK(archive.get_vector<float>(prefix + "momentum") == estimate);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("every memory adds up what it saved, to the last integer") {
   for (const std::string& name : Registry<compress::MemoryEntry>::instance().names()) {
     CAPTURE(name);
@@ -210,14 +248,17 @@ TEST_CASE("every memory adds up what it saved, to the last integer") {
     const std::vector<float> a{1, -2, 3, 0, 5, 0}, b{4, 2, -7, 1, 0, 0};
     mine->compensate({}, View<const float>(a), 1.0f);
     other->compensate({}, View<const float>(b), 1.0f);
-    Archive saved, both;
+    Archive before, saved, both;
+    mine->save(before, "m/");
     other->save(saved, "m/");
     mine->add(saved, "m/");
     mine->save(both, "m/");
     CHECK(both.fields().size() == saved.fields().size());
     for (const auto& [field, bytes] : both.fields()) {
       const std::vector<float> sum = both.get_vector<float>(field);
-      for (std::size_t i = 0; i < sum.size(); ++i) CHECK(sum[i] == a[i] + b[i]);
+      const std::vector<float> first = before.get_vector<float>(field), second = saved.get_vector<float>(field);
+      const float added = goes_on_from_estimate(both, field) ? 0.0f : 1.0f;
+      for (std::size_t i = 0; i < sum.size(); ++i) CHECK(sum[i] == first[i] + added * second[i]);
     }
   }
 }

@@ -134,7 +134,10 @@ class ForkKeeper final : public comm::Communicator {
     inner_.notify(destination, notification);
   }
   std::optional<comm::Notification> take_notification(int source) override { return inner_.poll_notification(source); }
-  comm::Notification finish_notification(int source) override { return inner_.wait_for_notification(source); }
+  std::optional<comm::Notification> finish_notification(int source,
+                                                        const std::function<bool()>& is_interrupted) override {
+    return inner_.wait_for_notification(source, is_interrupted);
+  }
 
  private:
   comm::Communicator& inner_;

@@ -45,11 +45,14 @@ void check_parts(const CompressionConfig& compression) {
       quantizer);
 }
 
-/// Returns "none | residual | ...", the memories that leave the momentum to the optimizer.
-std::string memories_without_momentum() {
+/// Returns "none | residual | ...", the memories that leave the momentum to the optimizer. @param may_estimate whether
+/// those that estimate the gradient are among them.
+std::string memories_without_momentum(bool may_estimate = true) {
   const auto& memories = Registry<compress::MemoryEntry>::instance();
   std::vector<std::string> names = memories.names();
-  std::erase_if(names, [&](const std::string& name) { return memories.at(name).owns_momentum; });
+  std::erase_if(names, [&](const std::string& name) {
+    return memories.at(name).owns_momentum || (memories.at(name).estimates && !may_estimate);
+  });
   return fmt::format("{}", fmt::join(names, " | "));
 }
 
@@ -61,7 +64,10 @@ void check_update(const Config& config) {
       fmt::format("and update.scheme = \"{}\" exchanges changes of parameters", config.update.scheme.name);
   require(!config.compression.memory.entry().owns_momentum,
           "compression.memory = \"{}\" applies the momentum of gradients, {}: expected {}",
-          config.compression.memory.name, exchanged, memories_without_momentum());
+          config.compression.memory.name, exchanged, memories_without_momentum(/*may_estimate=*/false));
+  require(!config.compression.memory.entry().estimates,
+          "compression.memory = \"{}\" estimates a gradient, which changes little from step to step, {}: expected {}",
+          config.compression.memory.name, exchanged, memories_without_momentum(/*may_estimate=*/false));
   require(config.compression.acc_form == AccForm::kRaw,
           "compression.acc_form = \"{}\" accumulates gradients times the learning rate, {}: expected \"raw\"",
           name_of(config.compression.acc_form), exchanged);
@@ -89,7 +95,7 @@ void check_accumulator(const Config& config) {
   require(
       !config.has_momentum() || config.compression.memory.entry().owns_momentum,
       "compression.acc_form = \"folded\" needs optimizer.momentum = 0, or a memory that owns the momentum: expected "
-      "momentum_correction, not compression.memory = \"{}\"",
+      "momentum_correction or ef21_sgdm, not compression.memory = \"{}\"",
       config.compression.memory.name);
   require(config.train.clip != Clip::kGlobal,
           "train.clip = \"global\" clips gradients, and with compression.acc_form = \"folded\" steps are exchanged: "

@@ -128,7 +128,7 @@ ScopedRecording StepTimeline::record(std::uint64_t step) {
 
 void StepTimeline::end_step(std::uint64_t step, bool is_last_of_run) {
   if (timeline_.is_full() && stopped_in_ == 0) stopped_in_ = step;
-  if (written_ || (step + 1 < first_ + steps_ && !is_last_of_run)) return;
+  if (written_ || (!ends_in(step) && !is_last_of_run)) return;
   written_ = true;
   if (step >= first_) return write(step);
   log::info(communicator_.rank(), "no timeline: its first step is {}, and the run ends after step {}", first_, step);

@@ -26,7 +26,10 @@ class StepTimeline {
 
   /// Local. Lets the calling thread record while the result lives, if step `step` (from 1) is one of the timeline's.
   [[nodiscard]] ScopedRecording record(std::uint64_t step);
-  /// Collective, after every step: writes the file after the last step of the timeline, or of the run.
+  /// Returns whether end_step() writes after this step.
+  bool ends_in(std::uint64_t step) const { return !written_ && step + 1 >= first_ + steps_; }
+  /// Collective, after every step that ends_in() or is the run's last: writes the file after the last step of the
+  /// timeline, or of the run. All ranks name the same step.
   /// @throws comm::CollectiveError if it cannot be written.
   void end_step(std::uint64_t step, bool is_last_of_run);
 

@@ -116,7 +116,7 @@ void RunRecorder::begin() {
                                                                    .is_exchange_rare = plan_.steps_per_exchange > 1});
   }
   if (config_.logging.trace > 0)
-    timeline_ = std::make_unique<StepTimeline>(config_.logging, step, communicator_, folder_.trace());
+    timeline_ = std::make_unique<StepTimeline>(config_.logging, state_.furthest_step, communicator_, folder_.trace());
 }
 
 ScopedRecording RunRecorder::record_timeline() {
@@ -185,8 +185,8 @@ void RunRecorder::record_residuals() {
   if (metrics_) metrics_->write_residual(state_.progress.step, magnitudes);
 }
 
-void RunRecorder::end_step(bool is_last_of_run) {
-  if (timeline_) timeline_->end_step(state_.progress.step, is_last_of_run);
+void RunRecorder::end_step(std::uint64_t step, bool is_last_of_run) {
+  if (timeline_) timeline_->end_step(step, is_last_of_run);
 }
 
 void RunRecorder::warn(const std::string& warning) {

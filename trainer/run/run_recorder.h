@@ -108,8 +108,11 @@ class RunRecorder {
   void record_step(const StepValues& values, const StepOutcome& outcome);
   /// Writes the last evaluation.
   void record_evaluation();
-  /// Writes the timeline when its last step, or the run's, is done.
-  void end_step(bool is_last_of_run);
+  /// Returns whether the ranks communicate in end_step() after this step, which is not the run's last.
+  bool ends_timeline(std::uint64_t step) const { return timeline_ && timeline_->ends_in(step); }
+  /// Writes the timeline when its last step, or the run's, is done. @param step the last one; the furthest rank's, if
+  /// ranks stop at different ones.
+  void end_step(std::uint64_t step, bool is_last_of_run);
   /// Writes the summary of a run that is done. @param hash of the parameters.
   void finish(std::uint64_t hash);
 

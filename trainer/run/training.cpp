@@ -2,6 +2,7 @@
 #include "trainer/run/training.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "core/fault_point.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "exchange/run_part.h"
 #include "kernels/nn/elementwise.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/run/evaluation.h"
@@ -28,6 +30,13 @@ double mean_density(const exchange::ExchangeCounts& counts) {
   return selected / static_cast<double>(counts.selected.size()) / static_cast<double>(counts.numel);
 }
 
+/// Collective. Returns the smallest and the largest of the ranks' values.
+std::pair<std::uint64_t, std::uint64_t> extremes(comm::Communicator& communicator, std::uint64_t value) {
+  std::array<std::uint64_t, 2> largest{~value, value};
+  communicator.allreduce_max(std::span<std::uint64_t>(largest));
+  return {~largest[0], largest[1]};
+}
+
 }  // namespace
 
 Training::Training(const Job& job, const RunPlan& plan, TrainingState& state, comm::Communicator& communicator)
@@ -37,7 +46,8 @@ Training::Training(const Job& job, const RunPlan& plan, TrainingState& state, co
       communicator_(communicator),
       generation_(job, plan, state, communicator),
       recorder_(job, plan, generation_),
-      checkpoints_(folder_.checkpoints()) {}
+      checkpoints_(folder_.checkpoints()),
+      stop_agreement_(communicator, [] { return StopSignals::received() != 0; }) {}
 
 void Training::prepare_fresh() {
   if (wants_costs(config_, communicator_.size())) given_profile(generation_.selection_question());
@@ -132,41 +142,74 @@ void Training::tell_resize(const DataPosition& stopped, int workers) {
 
 int Training::train() {
   StopSignals::training_begins();
+  begin_rounds();
   recorder_.begin();
   const Progress& progress = state_.progress;
   const std::uint64_t scheduled = state_.position.scheduled(progress.step);
   generation_.loader.seek(scheduled / state_.position.steps_per_epoch(), scheduled % state_.position.steps_per_epoch());
   while (progress.step < state_.total_steps && !state_.is_out_of_patience()) {
-    const StepOutcome outcome = run_step();
+    const std::optional<StepOutcome> outcome = run_step();
     const ClockPause after_the_step(communicator_.clock());
+    if (!outcome) return stop();
     const bool is_synchronized = generation_.scheme->is_synchronized();
     bool last = progress.step == state_.total_steps;
     if (is_synchronized && (last || state_.epoch_is_due(config_.train.eval_every_epochs))) evaluate_now();
     last = last || state_.is_out_of_patience();
-    const bool stop = !last && is_synchronized && outcome.stop;
-    recorder_.end_step(last || stop);
     if (is_synchronized) state_.synchronized_step = progress.step;
-    if (stop || last || checkpoint_is_due()) save_checkpoint();
-    if (stop) {
-      log::info(communicator_.rank(),
-                "a signal stopped the run after step {}; a checkpoint is saved: --resume auto "
-                "continues from it",
-                progress.step);
-      return kExitRequeue;
-    }
+    if (!last && is_synchronized && outcome->stop) return stop();
+    recorder_.end_step(progress.step, last);
+    if (last || saves_after(progress.step)) save_checkpoint();
   }
   finish();
   return 0;
 }
 
-StepOutcome Training::run_step() {
+void Training::begin_rounds() {
+  const std::uint64_t step = state_.progress.step, period = generation_.steps_per_exchange;
+  state_.furthest_step = step;
+  if (period == 1) return;
+  const auto [first, furthest] = extremes(communicator_, step);
+  state_.furthest_step = furthest;
+  require(first == furthest || (first / period == furthest / period && furthest < state_.total_steps),
+          "the ranks go on from steps {} to {}, which are of one round: expected update.inner_steps and "
+          "train.max_steps as in the run that saved them",
+          first, furthest);
+}
+
+bool Training::is_meeting(std::uint64_t step) const {
+  const bool is_last = step == state_.total_steps;
+  return is_last || generation_.scheme->communicates(step, is_last) || saves_after(step) ||
+         recorder_.ends_timeline(step);
+}
+
+bool Training::may_begin(std::uint64_t step) {
+  const bool meets = is_meeting(step);
+  if (!meets) return stop_agreement_.may_begin(meets);
+  bool may = false;
+  exchange::run_part({}, generation_.sample.timers, StepPart::kExchange,
+                     [&] { may = stop_agreement_.may_begin(meets); });
+  return may;
+}
+
+int Training::stop() {
+  recorder_.end_step(extremes(communicator_, state_.progress.step).second, /*is_last_of_run=*/true);
+  save_checkpoint();
+  log::info(communicator_.rank(),
+            "a signal stopped the run after step {}; a checkpoint is saved: --resume auto "
+            "continues from it",
+            state_.progress.step);
+  return kExitRequeue;
+}
+
+std::optional<StepOutcome> Training::run_step() {
   Progress& progress = state_.progress;
   const double begin = communicator_.now();
   communicator_.set_label(fmt::format("step {}", progress.step + 1));
-  const comm::PhaseTraffic before = communicator_.traffic().by_phase();
   StepSample& sample = generation_.sample;
   sample.timers.reset();
   const std::uint64_t period = generation_.steps_per_exchange;
+  if (period > 1 && !may_begin(progress.step + 1)) return std::nullopt;
+  const comm::PhaseTraffic before = communicator_.traffic().by_phase();
   const StepValues values{.learning_rate = state_.schedule->learning_rate(state_.position.scheduled(progress.step)),
                           .density = density_at(config_.compression, state_.position.epoch(progress.step),
                                                 progress.step / period, (state_.total_steps + period - 1) / period),
@@ -205,12 +248,13 @@ void Training::evaluate_now() {
   recorder_.record_evaluation();
 }
 
-bool Training::checkpoint_is_due() const {
+bool Training::saves_after(std::uint64_t step) const {
   const CheckpointConfig& checkpoint = config_.checkpoint;
-  if (state_.ends_steps(checkpoint.every_steps) || state_.ends_epochs(checkpoint.every_epochs)) return true;
+  if (step <= state_.furthest_step) return false;  // some rank is past it
+  if (state_.ends_steps(checkpoint.every_steps, step) || state_.ends_epochs(checkpoint.every_epochs, step)) return true;
   // The best parameters are kept only if they were saved while they were the current ones.
   const bool wanted = checkpoint.keep_best && (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0);
-  return wanted && state_.progress.best && state_.progress.best->step == state_.progress.step;
+  return wanted && state_.progress.best && state_.progress.best->step == step;
 }
 
 void Training::save_checkpoint() {

@@ -2,11 +2,14 @@
 /// Training: one rank's training with one group of workers, from the first step to the last.
 #pragma once
 
+#include <optional>
+
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/generation.h"
 #include "trainer/run/plan.h"
 #include "trainer/run/run.h"
 #include "trainer/run/run_recorder.h"
+#include "trainer/run/stop_agreement.h"
 
 namespace dragonn::trainer {
 
@@ -33,10 +36,19 @@ class Training {
   Generation& generation() { return generation_; }
 
  private:
-  StepOutcome run_step();
+  /// Returns none if the run stops before the step.
+  std::optional<StepOutcome> run_step();
+  /// Finds out from which steps the ranks go on, which differ if they stopped within a round.
+  void begin_rounds();
+  /// Local. Returns whether the ranks communicate in this step, or directly after it.
+  bool is_meeting(std::uint64_t step) const;
+  /// Asks the other ranks, where it is a meeting, whether the step may begin.
+  bool may_begin(std::uint64_t step);
+  /// Saves what a run needs to go on, and returns kExitRequeue.
+  int stop();
   void evaluate_now();
   void save_checkpoint();
-  bool checkpoint_is_due() const;
+  bool saves_after(std::uint64_t step) const;
   /// Reports how a run goes on with another number of workers.
   void tell_resize(const DataPosition& stopped, int workers);
   void finish();
@@ -48,6 +60,7 @@ class Training {
   Generation generation_;
   RunRecorder recorder_;
   CheckpointStore checkpoints_;
+  StopAgreement stop_agreement_;  // of ranks that do not communicate in every step
 };
 
 }  // namespace dragonn::trainer

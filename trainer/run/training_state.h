@@ -78,12 +78,12 @@ struct TrainingState {
   bool epoch_is_due(std::int64_t every) const {
     return every > 0 && position.ends_epochs(synchronized_step, progress.step, static_cast<std::uint64_t>(every));
   }
-  /// Returns whether what does not wait is due after the last step.
-  bool ends_steps(std::int64_t every) const {
-    return every > 0 && progress.step % static_cast<std::uint64_t>(every) == 0;
+  /// Returns whether what does not wait is due after a step.
+  bool ends_steps(std::int64_t every, std::uint64_t step) const {
+    return every > 0 && step % static_cast<std::uint64_t>(every) == 0;
   }
-  bool ends_epochs(std::int64_t every) const {
-    return every > 0 && position.ends_epochs(progress.step - 1, progress.step, static_cast<std::uint64_t>(every));
+  bool ends_epochs(std::int64_t every, std::uint64_t step) const {
+    return every > 0 && position.ends_epochs(step - 1, step, static_cast<std::uint64_t>(every));
   }
   /// Returns whether so many evaluations have not improved on the best one that the run ends (train.patience).
   bool is_out_of_patience() const;
@@ -102,6 +102,7 @@ struct TrainingState {
   std::uint64_t total_steps = 0;      ///< updates of the whole run
   kernels::HostMirror<float> mirror;  ///< of the parameters, for hashes and checkpoints
   Progress progress;
+  std::uint64_t furthest_step = 0;      ///< of any rank, when the present group began
   std::uint64_t synchronized_step = 0;  ///< the last step before the present one that updated the model
 
  private:

@@ -51,8 +51,11 @@ class UpdateScheme {
   /// Collective. Trains on the next batch. @throws comm::CollectiveError if a gradient is not finite and such steps are
   /// not skipped.
   virtual StepOutcome step(Generation& generation, const StepValues& values) = 0;
+  /// Returns whether the ranks communicate in step `step` (from 1). In other steps they may be at different places, and
+  /// a signal stops each before the next step that it would make. @param is_last as StepValues::is_last.
+  virtual bool communicates(std::uint64_t /*step*/, bool /*is_last*/) const { return true; }
   /// Returns whether the last step updated the model, the parameters that all ranks share. Evaluations, comparisons of
-  /// replicas, lines of metrics and stops wait for such a step; checkpoints do not. A run's last step
+  /// replicas and lines of metrics wait for such a step; checkpoints and stops do not. A run's last step
   /// (StepValues::is_last) is one.
   virtual bool is_synchronized() const = 0;
   /// Returns the model's parameters, [arena], where the network's are this rank's own. Empty: the network's are the

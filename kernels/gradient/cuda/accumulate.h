@@ -14,6 +14,9 @@ namespace dragonn::kernels::cuda {
 
 using detail::AccumulateJob;
 using detail::AccumulateKind;
+using detail::kHasAcc;
+using detail::kHasEstimate;
+using detail::kHasState;
 using detail::Range;
 
 inline constexpr unsigned kFour = 4;     // elements of a 16-byte access
@@ -45,32 +48,50 @@ __device__ inline void store_four(const Four& four, float* values) {
 }
 
 template <AccumulateKind kKind>
-inline constexpr bool kHasMomentum = kKind == AccumulateKind::kHeavyBall || kKind == AccumulateKind::kNesterov;
-template <AccumulateKind kKind>
-inline constexpr bool kHasAcc = kHasMomentum<kKind> || kKind == AccumulateKind::kResidual;
-template <AccumulateKind kKind>
 inline constexpr bool kStores = kKind != AccumulateKind::kExamine;
 
-/// Accumulates one element with the arithmetic of kernels/gradient/gradient_pass_sweep.cpp, operation by operation. `u`
-/// is updated.
+/// The values of one element before a pass; those that its rule has no array for are 0.
+struct Element {
+  float gradient = 0, acc = 0, state = 0, estimate = 0;
+};
+
+/// Accumulates one element with the arithmetic of kernels/gradient/gradient_pass_sweep.cpp, operation by operation. The
+/// state is updated.
 template <AccumulateKind kKind>
-__device__ inline float accumulate_one(const AccumulateJob& job, float raw, float acc, float& u) {
+__device__ inline float accumulate_one(const AccumulateJob& job, Element& of) {
   if constexpr (kKind == AccumulateKind::kExamine) {
-    return raw;
+    return of.gradient;
   } else {
-    const float gradient = job.scale * raw;
+    const float gradient = job.scale * of.gradient;
     if constexpr (kKind == AccumulateKind::kResidual) {
-      return job.factor * acc + gradient;
+      return job.factor * of.acc + gradient;
     } else if constexpr (kKind == AccumulateKind::kHeavyBall) {
-      u = job.factor * u + gradient;
-      return acc + u;
+      of.state = job.factor * of.state + gradient;
+      return of.acc + of.state;
     } else if constexpr (kKind == AccumulateKind::kNesterov) {
-      u = job.factor * (u + gradient);
-      return (acc + u) + gradient;
+      of.state = job.factor * (of.state + gradient);
+      return (of.acc + of.state) + gradient;
+    } else if constexpr (kKind == AccumulateKind::kMomentumDifference) {
+      of.state = job.factor * of.state + gradient;
+      return (job.out * of.state + job.take * gradient) - of.estimate;
+    } else if constexpr (kHasState<kKind>) {
+      of.state = job.factor * of.state + job.take * of.acc;
+      const float acc = job.out * of.state + gradient;
+      return kHasEstimate<kKind> ? acc - of.estimate : acc;
     } else {
-      return gradient;
+      return kHasEstimate<kKind> ? gradient - of.estimate : gradient;
     }
   }
+}
+
+/// Loads element i.
+template <AccumulateKind kKind>
+__device__ inline Element load_element(const AccumulateJob& job, std::size_t i) {
+  Element element{.gradient = job.gradient[i]};
+  if constexpr (kHasAcc<kKind>) element.acc = job.acc[i];
+  if constexpr (kHasState<kKind>) element.state = job.state[i];
+  if constexpr (kHasEstimate<kKind>) element.estimate = job.estimate[i];
+  return element;
 }
 
 /// Returns the job of the elements from `first` on.
@@ -78,40 +99,63 @@ template <AccumulateKind kKind>
 __device__ inline AccumulateJob job_from(AccumulateJob job, std::size_t first) {
   job.gradient += first;
   if constexpr (kStores<kKind>) job.acc += first;
-  if constexpr (kHasMomentum<kKind>) job.momentum += first;
+  if constexpr (kHasState<kKind>) job.state += first;
+  if constexpr (kHasEstimate<kKind>) job.estimate += first;
   return job;
 }
 
 /// Accumulates element i, and stores it.
 template <AccumulateKind kKind>
 __device__ inline float accumulate_element(const AccumulateJob& job, std::size_t i) {
-  float u = kHasMomentum<kKind> ? job.momentum[i] : 0.0f;
-  const float acc = accumulate_one<kKind>(job, job.gradient[i], kHasAcc<kKind> ? job.acc[i] : 0.0f, u);
-  if constexpr (kHasMomentum<kKind>) job.momentum[i] = u;
+  Element element = load_element<kKind>(job, i);
+  const float acc = accumulate_one<kKind>(job, element);
+  if constexpr (kHasState<kKind>) job.state[i] = element.state;
   if constexpr (kStores<kKind>) job.acc[i] = acc;
   return acc;
+}
+
+/// The values of four elements before a pass.
+struct FourElements {
+  Four gradient{}, acc{}, state{}, estimate{};
+
+  /// Returns acc after the pass. The state is updated.
+  template <AccumulateKind kKind>
+  __device__ Four accumulate(const AccumulateJob& job) {
+    Four result;
+    for (unsigned j = 0; j < kFour; ++j) {
+      Element element{.gradient = gradient.lane[j]};
+      if constexpr (kHasAcc<kKind>) element.acc = acc.lane[j];
+      if constexpr (kHasState<kKind>) element.state = state.lane[j];
+      if constexpr (kHasEstimate<kKind>) element.estimate = estimate.lane[j];
+      result.lane[j] = accumulate_one<kKind>(job, element);
+      if constexpr (kHasState<kKind>) state.lane[j] = element.state;
+    }
+    return result;
+  }
+};
+
+/// Loads the job's first four elements.
+template <AccumulateKind kKind, bool kAligned>
+__device__ inline FourElements load_elements(const AccumulateJob& job) {
+  FourElements four;
+  four.gradient = load_four<kAligned>(job.gradient);
+  if constexpr (kHasAcc<kKind>) four.acc = load_four<kAligned>(job.acc);
+  if constexpr (kHasState<kKind>) four.state = load_four<kAligned>(job.state);
+  if constexpr (kHasEstimate<kKind>) four.estimate = load_four<kAligned>(job.estimate);
+  return four;
 }
 
 /// Accumulates and stores kCount vectors of this thread, of four elements each, that lie kWarpFours elements apart from
 /// the job's first element on. All loads come first, so that none waits for a store.
 template <AccumulateKind kKind, bool kAligned, unsigned kCount>
 __device__ inline void accumulate_vectors(const AccumulateJob& job, Four (&acc)[kCount]) {
-  Four old[kCount], u[kCount];
+  FourElements before[kCount];
+  for (unsigned v = 0; v < kCount; ++v)
+    before[v] = load_elements<kKind, kAligned>(job_from<kKind>(job, v * kWarpFours));
   for (unsigned v = 0; v < kCount; ++v) {
-    acc[v] = load_four<kAligned>(job.gradient + v * kWarpFours);
-    if constexpr (kHasAcc<kKind>) old[v] = load_four<kAligned>(job.acc + v * kWarpFours);
-    if constexpr (kHasMomentum<kKind>) u[v] = load_four<kAligned>(job.momentum + v * kWarpFours);
-  }
-  if constexpr (kStores<kKind>) {
-    for (unsigned v = 0; v < kCount; ++v) {
-      for (unsigned j = 0; j < kFour; ++j) {
-        float none = 0;
-        float& momentum = kHasMomentum<kKind> ? u[v].lane[j] : none;
-        acc[v].lane[j] = accumulate_one<kKind>(job, acc[v].lane[j], kHasAcc<kKind> ? old[v].lane[j] : 0.0f, momentum);
-      }
-      if constexpr (kHasMomentum<kKind>) store_four<kAligned>(u[v], job.momentum + v * kWarpFours);
-      store_four<kAligned>(acc[v], job.acc + v * kWarpFours);
-    }
+    acc[v] = before[v].template accumulate<kKind>(job);
+    if constexpr (kHasState<kKind>) store_four<kAligned>(before[v].state, job.state + v * kWarpFours);
+    if constexpr (kStores<kKind>) store_four<kAligned>(acc[v], job.acc + v * kWarpFours);
   }
 }
 
@@ -163,7 +207,7 @@ inline constexpr std::uint32_t kInfinityBits = 0x7f800000u;
 /// Returns whether 16-byte accesses fit all arrays of the job.
 inline bool is_aligned(const AccumulateJob& job) {
   const auto fits = [](const float* values) { return reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) == 0; };
-  return fits(job.gradient) && fits(job.acc) && fits(job.momentum);
+  return fits(job.gradient) && fits(job.acc) && fits(job.state) && fits(job.estimate);
 }
 
 /// Calls launch.operator()<kind, aligned>() with the job's kind, and with whether 16-byte accesses fit.
@@ -188,6 +232,14 @@ void with_kind(const AccumulateJob& job, const Launch& launch) {
       return with_alignment<AccumulateKind::kHeavyBall>(job, launch);
     case AccumulateKind::kNesterov:
       return with_alignment<AccumulateKind::kNesterov>(job, launch);
+    case AccumulateKind::kFiltered:
+      return with_alignment<AccumulateKind::kFiltered>(job, launch);
+    case AccumulateKind::kFilteredDifference:
+      return with_alignment<AccumulateKind::kFilteredDifference>(job, launch);
+    case AccumulateKind::kDifference:
+      return with_alignment<AccumulateKind::kDifference>(job, launch);
+    case AccumulateKind::kMomentumDifference:
+      return with_alignment<AccumulateKind::kMomentumDifference>(job, launch);
   }
 }
 

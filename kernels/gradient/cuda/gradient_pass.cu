@@ -139,13 +139,13 @@ constexpr unsigned kRound = kWarpFours * kSweepVectors;  // elements of a warp
 
 /// The vectors whose loads are under way at once: of all arrays together about eight loads.
 template <AccumulateKind kKind>
-constexpr unsigned kBatch = kHasMomentum<kKind> ? 2
-                            : kHasAcc<kKind>    ? 4
-                                                : 8;
+constexpr unsigned kBatch = kHasState<kKind>                        ? 2
+                            : kHasAcc<kKind> || kHasEstimate<kKind> ? 4
+                                                                    : 8;
 
-/// The blocks per multiprocessor that the registers must suffice for: 64 registers a thread, with momentum 80.
+/// The blocks per multiprocessor that the registers must suffice for: 64 registers a thread, with a state 80.
 template <AccumulateKind kKind>
-constexpr unsigned kSweepBlocks = kHasMomentum<kKind> ? 3 : 4;
+constexpr unsigned kSweepBlocks = kHasState<kKind> ? 3 : 4;
 
 /// The memory of a list.
 struct Places {

@@ -196,22 +196,9 @@ void start_keep_largest_on_gpu(const SparseVector& entries, std::size_t k, Magni
                                          kernels::keep_largest.add(DeviceType::kCuda, keep_largest_on_gpu) &&
                                          kernels::start_keep_largest.add(DeviceType::kCuda, start_keep_largest_on_gpu);
 
-/// Returns |acc| as it will be after the pass, 0 for a NaN.
-template <AccumulateKind kKind>
-__device__ float magnitude_of(const AccumulateJob& job, float gradient, float acc, float u) {
-  const float value = accumulate_one<kKind>(job, gradient, acc, u);
-  return value == value ? fabsf(value) : 0.0f;
-}
-
-template <AccumulateKind kKind, bool kAligned>
-__device__ Four magnitudes_of(const AccumulateJob& job) {
-  const Four gradient = load_four<kAligned>(job.gradient);
-  Four acc{}, u{}, result;
-  if constexpr (kHasAcc<kKind>) acc = load_four<kAligned>(job.acc);
-  if constexpr (kHasMomentum<kKind>) u = load_four<kAligned>(job.momentum);
-  for (unsigned j = 0; j < kFour; ++j)
-    result.lane[j] = magnitude_of<kKind>(job, gradient.lane[j], acc.lane[j], u.lane[j]);
-  return result;
+/// Returns |acc| for the sample, 0 for a NaN.
+__device__ float sampled_magnitude(float acc) {
+  return acc == acc ? fabsf(acc) : 0.0f;
 }
 
 /// Samples; only the last line can be shorter than a multiple of four elements.
@@ -222,12 +209,15 @@ __global__ void sample_kernel(AccumulateJob job, std::size_t numel, SamplePlan p
     const std::size_t i = sampled_line(numel, plan, place / kLineElements) + place % kLineElements;
     const AccumulateJob mine = job_from<kKind>(job, i);
     if (place + kFour <= size) {
-      store_four<true>(magnitudes_of<kKind, kAligned>(mine), magnitudes + place);
+      Four acc = load_elements<kKind, kAligned>(mine).template accumulate<kKind>(mine);
+      for (float& value : acc.lane) value = sampled_magnitude(value);
+      store_four<true>(acc, magnitudes + place);
       continue;
     }
-    for (unsigned j = 0; place + j < size; ++j)
-      magnitudes[place + j] = magnitude_of<kKind>(mine, mine.gradient[j], kHasAcc<kKind> ? mine.acc[j] : 0.0f,
-                                                  kHasMomentum<kKind> ? mine.momentum[j] : 0.0f);
+    for (unsigned j = 0; place + j < size; ++j) {
+      Element element = load_element<kKind>(mine, j);
+      magnitudes[place + j] = sampled_magnitude(accumulate_one<kKind>(mine, element));
+    }
   }
 }
 

@@ -21,6 +21,23 @@ __global__ void scatter_add_kernel(const std::uint32_t* indices, const float* ad
   }
 }
 
+__global__ void scatter_subtract_kernel(const std::uint32_t* indices, const float* subtracted, std::size_t size,
+                                        float* values) {
+  for (std::size_t entry = first_element(); entry < size; entry += element_stride()) {
+    const std::uint32_t index = indices[entry];
+    if (index != kEmptySlot) values[index] -= subtracted[entry];
+  }
+}
+
+__global__ void scatter_move_kernel(const std::uint32_t* indices, std::size_t size, float* from, float* to) {
+  for (std::size_t entry = first_element(); entry < size; entry += element_stride()) {
+    const std::uint32_t index = indices[entry];
+    if (index == kEmptySlot) continue;
+    to[index] += from[index];
+    from[index] = 0;
+  }
+}
+
 __global__ void scatter_zero_kernel(const std::uint32_t* indices, std::size_t size, float* values) {
   for (std::size_t entry = first_element(); entry < size; entry += element_stride()) {
     const std::uint32_t index = indices[entry];
@@ -37,6 +54,18 @@ void scatter_add_on_gpu(const SparseVector& entries, View<float> values) {
   const Context& here = context(values.device());
   launch_over(here, "scatter_add", entries.size(), scatter_add_kernel, entries.indices.data(), entries.values.data(),
               entries.size(), values.data());
+}
+
+void scatter_subtract_on_gpu(const SparseVector& entries, View<float> values) {
+  const Context& here = context(values.device());
+  launch_over(here, "scatter_subtract", entries.size(), scatter_subtract_kernel, entries.indices.data(),
+              entries.values.data(), entries.size(), values.data());
+}
+
+void scatter_move_on_gpu(View<const std::uint32_t> indices, View<float> from, View<float> to) {
+  const Context& here = context(to.device());
+  launch_over(here, "scatter_move", indices.size(), scatter_move_kernel, indices.data(), indices.size(), from.data(),
+              to.data());
 }
 
 void scatter_zero_on_gpu(View<const std::uint32_t> indices, View<float> values) {
@@ -83,6 +112,8 @@ std::size_t count(const SparseVector& entries, float threshold) {
 
 [[maybe_unused]] const bool registered = kernels::gather.add(DeviceType::kCuda, gather_on_gpu) &&
                                          kernels::scatter_add.add(DeviceType::kCuda, scatter_add_on_gpu) &&
+                                         kernels::scatter_subtract.add(DeviceType::kCuda, scatter_subtract_on_gpu) &&
+                                         kernels::scatter_move.add(DeviceType::kCuda, scatter_move_on_gpu) &&
                                          kernels::scatter_zero.add(DeviceType::kCuda, scatter_zero_on_gpu) &&
                                          kernels::filter_threshold.add(DeviceType::kCuda, filter) &&
                                          kernels::count_threshold.add(DeviceType::kCuda, count);

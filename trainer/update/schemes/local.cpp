@@ -55,10 +55,11 @@ class Local final : public UpdateScheme {
     if (is_synchronized_) outer_.keep();
     is_synchronized_ = false;
     step_locally(generation, values);
-    const bool ends_round = (generation.state.progress.step + 1) % inner_steps_ == 0 || values.is_last;
-    return ends_round ? synchronize(generation, values) : StepOutcome{.is_exchanged = false};
+    return communicates(generation.state.progress.step + 1, values.is_last) ? synchronize(generation, values)
+                                                                            : StepOutcome{.is_exchanged = false};
   }
 
+  bool communicates(std::uint64_t step, bool is_last) const override { return step % inner_steps_ == 0 || is_last; }
   bool is_synchronized() const override { return is_synchronized_; }
   View<const float> model_parameters() const override {
     return is_synchronized_ ? View<const float>() : outer_.values();
@@ -133,8 +134,7 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
   entry.settings = {
       SettingSpec::integer(
           "inner_steps", 30,
-          "steps of each worker between exchanges; evaluations, lines of metrics and stops wait for the next exchange",
-          1),
+          "steps of each worker between exchanges; evaluations and lines of metrics wait for the next exchange", 1),
       SettingSpec::text("outer.optimizer", "sgd",
                         "the optimizer of the parameters that all workers share, without weight decay"),
       SettingSpec::number("outer.learning_rate", 0.7, "its learning rate; no schedule changes it", 0),
