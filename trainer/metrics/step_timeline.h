@@ -26,6 +26,8 @@ class StepTimeline {
 
   /// Local. Lets the calling thread record while the result lives, if step `step` (from 1) is one of the timeline's.
   [[nodiscard]] ScopedRecording record(std::uint64_t step);
+  /// Returns whether step `step` is the last one that is recorded.
+  bool ends_after(std::uint64_t step) const { return step + 1 == first_ + steps_; }
   /// Collective, after every step: writes the file after the last step of the timeline, or of the run.
   /// @throws comm::CollectiveError if it cannot be written.
   void end_step(std::uint64_t step, bool is_last_of_run);

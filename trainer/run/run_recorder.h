@@ -108,6 +108,8 @@ class RunRecorder {
   void record_step(const StepValues& values, const StepOutcome& outcome);
   /// Writes the last evaluation.
   void record_evaluation();
+  /// Returns whether the timeline is written after step `step`, when nothing may be recorded.
+  bool ends_timeline(std::uint64_t step) const { return timeline_ && timeline_->ends_after(step); }
   /// Writes the timeline when its last step, or the run's, is done.
   void end_step(bool is_last_of_run);
   /// Writes the summary of a run that is done. @param hash of the parameters.

@@ -37,7 +37,8 @@ Training::Training(const Job& job, const RunPlan& plan, TrainingState& state, co
       communicator_(communicator),
       generation_(job, plan, state, communicator),
       recorder_(job, plan, generation_),
-      checkpoints_(folder_.checkpoints()) {}
+      checkpoints_(folder_.checkpoints()),
+      overlap_steps_(plan.update.overlap_steps) {}
 
 void Training::prepare_fresh() {
   if (wants_costs(config_, communicator_.size())) given_profile(generation_.selection_question());
@@ -164,14 +165,19 @@ StepOutcome Training::run_step() {
   const double begin = communicator_.now();
   communicator_.set_label(fmt::format("step {}", progress.step + 1));
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
+  if (generation_.scheme->is_synchronized()) {
+    before_update_ = before;
+    has_exchanged_ = false;
+  }
   StepSample& sample = generation_.sample;
   sample.timers.reset();
   const std::uint64_t period = generation_.steps_per_exchange;
-  const StepValues values{.learning_rate = state_.schedule->learning_rate(state_.position.scheduled(progress.step)),
+  const StepValues values{.learning_rate = state_.learning_rate(progress.step),
                           .density = density_at(config_.compression, state_.position.epoch(progress.step),
                                                 progress.step / period, (state_.total_steps + period - 1) / period),
                           .accumulated = recorder_.dump_target(),
-                          .is_last = progress.step + 1 == state_.total_steps};
+                          .is_last = progress.step + 1 == state_.total_steps,
+                          .free_steps = free_steps()};
   StepOutcome outcome;
   {
     const ScopedRecording recording = recorder_.record_timeline();
@@ -182,19 +188,24 @@ StepOutcome Training::run_step() {
   ++progress.step;
   progress.samples += state_.position.samples_per_step();
   const ClockPause after_the_step(communicator_.clock());
-  sample.traffic = communicator_.traffic().by_phase() - before;
+  const comm::PhaseTraffic after = communicator_.traffic().by_phase();
+  sample.traffic = after - before_update_;
   if (outcome.is_exchanged) progress.density_sum += mean_density(generation_.gradient_exchange->counts());
-  progress.bytes_sent += static_cast<double>(exchange_traffic(sample.traffic).bytes_sent);
+  progress.bytes_sent += static_cast<double>(exchange_traffic(after - before).bytes_sent);
   if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized())
     check_replicas(communicator_, generation_.model_parameters(), progress.step);
   recorder_.check_traffic(values, outcome);
   progress.step_seconds += communicator_.now() - begin;
+  progress.busy_seconds += computing_seconds(sample.timers);
+  has_exchanged_ = has_exchanged_ || outcome.is_exchanged;
+  outcome.is_exchanged = has_exchanged_;
   recorder_.record_step(values, outcome);
   return outcome;
 }
 
 void Training::evaluate_now() {
   fault_point("evaluate");
+  const SharedParameters shared(state_.network, generation_.scheme->model_parameters());
   const AveragedStatistics averaged(communicator_, state_.network);
   const EvaluationResult result = evaluate(communicator_, state_.network, generation_.test);
   state_.observe({.step = state_.progress.step,
@@ -205,9 +216,22 @@ void Training::evaluate_now() {
   recorder_.record_evaluation();
 }
 
+std::uint64_t Training::free_steps() const {
+  std::uint64_t step = state_.progress.step + 1, free = 0;
+  for (; free + 1 < overlap_steps_ && step < state_.total_steps; ++step, ++free) {
+    if (checkpoint_is_due_after(step) || recorder_.ends_timeline(step)) break;
+  }
+  return free;
+}
+
+bool Training::checkpoint_is_due_after(std::uint64_t step) const {
+  return state_.ends_steps(step, config_.checkpoint.every_steps) ||
+         state_.ends_epochs(step, config_.checkpoint.every_epochs);
+}
+
 bool Training::checkpoint_is_due() const {
   const CheckpointConfig& checkpoint = config_.checkpoint;
-  if (state_.ends_steps(checkpoint.every_steps) || state_.ends_epochs(checkpoint.every_epochs)) return true;
+  if (checkpoint_is_due_after(state_.progress.step)) return true;
   // The best parameters are kept only if they were saved while they were the current ones.
   const bool wanted = checkpoint.keep_best && (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0);
   return wanted && state_.progress.best && state_.progress.best->step == state_.progress.step;

@@ -28,6 +28,7 @@ struct Progress {
   std::uint64_t samples = 0;  ///< that these took, over all workers
   Moment time = {};           ///< this rank's clock since the run began
   double step_seconds = 0;    ///< the part of `time` in training steps
+  double busy_seconds = 0;    ///< the part of `step_seconds` in which this rank computed gradients and updates
   double density_sum = 0;     ///< sum of the steps' local densities
   double bytes_sent = 0;      ///< sum over ranks, for the exchange and its headers
   std::optional<EvalRecord> last;
@@ -36,6 +37,8 @@ struct Progress {
   bool dense_is_faster = false;  ///< one of the warnings says so: once per run is enough
   std::vector<std::string> warnings;
 
+  /// Returns the share of the time in training steps that this rank computed; above 1 by rounding at most.
+  double utilization() const { return step_seconds > 0 ? busy_seconds / step_seconds : 0.0; }
   /// Returns the rate of training steps, over all ranks.
   double samples_per_second() const { return step_seconds > 0 ? static_cast<double>(samples) / step_seconds : 0.0; }
 };
@@ -78,17 +81,19 @@ struct TrainingState {
   bool epoch_is_due(std::int64_t every) const {
     return every > 0 && position.ends_epochs(synchronized_step, progress.step, static_cast<std::uint64_t>(every));
   }
-  /// Returns whether what does not wait is due after the last step.
-  bool ends_steps(std::int64_t every) const {
-    return every > 0 && progress.step % static_cast<std::uint64_t>(every) == 0;
+  /// Returns whether what does not wait, every so many steps or epochs, is due after step `step`.
+  static bool ends_steps(std::uint64_t step, std::int64_t every) {
+    return every > 0 && step % static_cast<std::uint64_t>(every) == 0;
   }
-  bool ends_epochs(std::int64_t every) const {
-    return every > 0 && position.ends_epochs(progress.step - 1, progress.step, static_cast<std::uint64_t>(every));
+  bool ends_epochs(std::uint64_t step, std::int64_t every) const {
+    return every > 0 && position.ends_epochs(step - 1, step, static_cast<std::uint64_t>(every));
   }
   /// Returns whether so many evaluations have not improved on the best one that the run ends (train.patience).
   bool is_out_of_patience() const;
   /// Returns the reason of the end: "epochs", "max_steps" or "patience".
   const char* ended_by() const;
+  /// Returns the learning rate of a step, from 0.
+  double learning_rate(std::uint64_t step) const { return schedule->learning_rate(position.scheduled(step)); }
   double epochs_done() const { return position.epochs_done(progress.step); }
   Device device() const { return network.arena().values().device(); }
   std::span<const float> parameters() { return mirror.of(network.arena().values()); }

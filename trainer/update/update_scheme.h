@@ -24,6 +24,7 @@ struct StepValues {
   double density = 1;            ///< target of an exchange, in (0, 1]
   View<float> accumulated = {};  ///< as ExchangeStep::accumulated
   bool is_last = false;          ///< of the run: after it the ranks are synchronized
+  std::uint64_t free_steps = 0;  ///< so many more steps may be computed with this one: nothing looks at ranks before
 };
 
 /// The outcome of one step, the same on every rank.
@@ -34,11 +35,13 @@ struct StepOutcome {
 
 /// The demands of a scheme with given settings on the run around it.
 struct UpdateTraits {
-  std::int64_t steps_per_exchange = 1;   ///< the ranks exchange in steps that are multiples of it, and in the last
-  std::size_t floats_per_parameter = 0;  ///< floats of state of each rank, at most
+  std::int64_t steps_per_exchange = 1;         ///< a bucket is exchanged once in so many steps, and in the last
+  std::size_t floats_per_parameter = 0;        ///< floats of state of each rank, at most
   std::size_t saved_floats_per_parameter = 0;  ///< the part that a checkpoint holds once for all ranks
   std::size_t own_floats_per_parameter = 0;    ///< floats that a checkpoint holds for each rank, at most
   bool averages_senders = false;               ///< ExchangeRules::averages_senders
+  std::size_t fragments = 1;        ///< parts of the model that take turns in being exchanged (BucketRules::fragments)
+  std::uint64_t overlap_steps = 0;  ///< steps that Generation::compute_thread makes beside an exchange, at most
 };
 
 /// The update rule of one rank. It has its own state; network, optimizer and exchange are the generation's.
