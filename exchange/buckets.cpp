@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,8 +19,9 @@ bool is_sparse(const Parameter& parameter, const BucketRules& rules) {
 }
 
 /// Returns whether a tensor may join its neighbour's bucket.
-bool joins(const Bucket& bucket, const Parameter& parameter, bool sparse, const BucketRules& rules) {
-  if (bucket.sparse != sparse) return false;
+bool joins(const Bucket& bucket, const Parameter& parameter, bool sparse, std::size_t fragment,
+           const BucketRules& rules) {
+  if (bucket.sparse != sparse || bucket.fragment != fragment) return false;
   const std::size_t bytes = (bucket.size + parameter.size) * sizeof(float);
   if (rules.grouping == BucketRules::Grouping::kBytes) return bytes <= rules.bytes;
   if (!sparse) return bytes <= kDenseBucketBytes;
@@ -28,18 +30,37 @@ bool joins(const Bucket& bucket, const Parameter& parameter, bool sparse, const 
 
 }  // namespace
 
+std::vector<std::size_t> fragments_of(const ParameterArena& arena, std::size_t fragments) {
+  std::vector<std::size_t> result;
+  std::size_t layers = 0;
+  std::string_view layer;
+  for (const Parameter& parameter : arena.parameters()) {
+    const std::string_view own = std::string_view(parameter.name).substr(0, parameter.name.find('.'));
+    if (layers == 0 || own != layer) ++layers;
+    layer = own;
+    result.push_back((layers - 1) % fragments);
+  }
+  if (fragments > 1 && fragments > layers)
+    throw ConfigError(
+        fmt::format("update.fragments = {}: the model has {} layers, by the names of its tensors up to the first dot: "
+                    "expected at most {}",
+                    fragments, layers, layers));
+  return result;
+}
+
 std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules& rules) {
+  const std::vector<std::size_t> fragment_of = fragments_of(arena, rules.fragments);
   std::vector<Bucket> buckets;
   std::string first_name;
   for (ParameterId id : arena.layout()) {
     const Parameter& parameter = arena[id];
     const bool sparse = is_sparse(parameter, rules);
-    if (!buckets.empty() && joins(buckets.back(), parameter, sparse, rules)) {
+    if (!buckets.empty() && joins(buckets.back(), parameter, sparse, fragment_of[id], rules)) {
       buckets.back().size += parameter.size;
       buckets.back().tensors.push_back(parameter.shape);
       buckets.back().name = first_name + ".." + parameter.name;
     } else {
-      buckets.push_back({parameter.name, parameter.offset, parameter.size, {parameter.shape}, sparse});
+      buckets.push_back({parameter.name, parameter.offset, parameter.size, {parameter.shape}, sparse, fragment_of[id]});
       first_name = parameter.name;
     }
   }
@@ -63,7 +84,8 @@ std::vector<BucketGroup> make_groups(std::span<const Bucket> buckets, const Fusi
   std::size_t bytes = 0;
   for (std::size_t index = 0; index < buckets.size(); ++index) {
     const std::size_t own = buckets[index].size * sizeof(float);
-    if (groups.empty() || bytes + own > limit) {
+    const bool is_next = groups.empty() || buckets[index].fragment != buckets[index - 1].fragment;
+    if (is_next || bytes + own > limit) {
       groups.push_back({index, index});
       bytes = 0;
     }

@@ -18,6 +18,7 @@ struct Bucket {
   std::size_t size = 0;
   std::vector<Shape> tensors = {};  ///< one after the other
   bool sparse = false;              ///< may be sparsified; otherwise always exchanged dense
+  std::size_t fragment = 0;         ///< of its tensors (fragments_of)
 };
 
 /// The buckets that are sparsified at one density, of those that may be.
@@ -33,6 +34,7 @@ struct BucketRules {
   bool compress = true;          ///< false: everything is exchanged dense
   bool include_vectors = false;  ///< biases and normalization are sparsified too
   std::size_t minimum_size = 0;  ///< tensors of fewer elements are exchanged dense (never with kModel)
+  std::size_t fragments = 1;     ///< neither a bucket nor a group has tensors of two of them
 };
 
 /// A run of buckets whose exchanges are one: [begin, end).
@@ -52,6 +54,12 @@ struct FusionRules {
 
 /// The largest bucket of dense neighbours, in bytes: one message for many small tensors.
 inline constexpr std::size_t kDenseBucketBytes = std::size_t{25} << 20;
+
+/// Returns the fragment of every parameter, by id. A layer is a run of parameters, in the order of declaration, whose
+/// names agree up to their first dot: a block of a transformer, a stage of a convolutional network, a linear layer.
+/// Layer i is in fragment i modulo `fragments` (Streaming DiLoCo's strided pattern). @throws ConfigError if there are
+/// fewer layers than fragments.
+std::vector<std::size_t> fragments_of(const ParameterArena& arena, std::size_t fragments);
 
 /// Cuts the arena into buckets without gaps, in layout order (the order in which backward finishes the gradients).
 /// @throws ConfigError if a bucket would have 2^32 - 1 elements or more (indices are 32 bits).

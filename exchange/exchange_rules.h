@@ -22,7 +22,7 @@ struct ExchangeRules {
   codec::CodecChoice coding = {};         ///< of lists, and of sums where it carries them
   Component collective;
   Component memory;
-  bool dct = false;       ///< memories of compressed buckets work on the DCT of tiles (compress/dct_basis.h)
+  bool dct = false;    ///< memories of compressed buckets work on the DCT of tiles (compress/dct_basis.h)
   Component dense;     ///< the collective of dense buckets and of dense phases
   float momentum = 0;  ///< coefficient of the optimizer, for memories that own it
   bool nesterov = false;

@@ -110,6 +110,8 @@ void read_step(const Json& line, Run& run) {
   for (const auto& [key, number_of_step] : kStepDetails) point.*number_of_step = mean_over_ranks(line, key);
   point.selected_over_k = selected_over_k(line);
   point.bits_per_entry = number(line, "bits_per_entry");
+  point.drift = number(line, "drift");
+  point.utilization = number(line, "utilization");
   point.bytes_of_step = mean_over_ranks(line, "bytes_sent").value_or(0);
   drop_from(run.steps, point.step);
   const StepPoint before = run.steps.empty() ? StepPoint{} : run.steps.back();

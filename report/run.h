@@ -33,6 +33,8 @@ struct StepPoint : RunPoint {
   std::optional<double> padding_overhead, imbalance;  ///< 1 means none
   std::optional<double> lost_mass;
   std::optional<double> bits_per_entry;   ///< of lists in messages
+  std::optional<double> drift;            ///< of the workers' parameters from the common ones
+  std::optional<double> utilization;      ///< share of the time so far that rank 0 computed
   std::map<std::string, double> seconds;  ///< of this step, by verb
 };
 

@@ -123,7 +123,9 @@ Cells run_cells(const Comparison& comparison, const Group& group, std::size_t in
           {"ideal_time_to_target_speedup_over_dense", ratio(of_dense(&Reached::time_ideal), reached.time_ideal)},
           {"pays", pays_text},
           {"break_even_gbps", break_even_gbps},
-          {"bits_per_entry", result.bits_per_entry}};
+          {"bits_per_entry", result.bits_per_entry},
+          {"utilization", run.steps.empty() ? std::nullopt : run.steps.back().utilization},
+          {"drift", mean_of_steps(run, &StepPoint::drift)}};
 }
 
 /// The numbers of a group.

@@ -17,8 +17,9 @@ for case in "4 topk" "3 dgc" "2 dragonn" "4 dense" "3 randomk" "3 signsgd" "4 qs
   [ "$(losses "local-$method")" = "$(losses "mpi-$method")" ] || fail "$case: other losses under mpirun"
 done
 
-# Local steps with an optimizer for each worker.
-steps="--set update.scheme=local --set update.inner_steps=7 --set optimizer.name=adamw"
+# Local steps with an optimizer for each worker, fragment by fragment.
+steps="--set update.scheme=local --set update.inner_steps=8 --set update.fragments=2 --set optimizer.name=adamw"
+steps="$steps --set update.overlap_steps=2 --set update.mix=0.5"
 "$train" quick.toml --workers 3 $steps --output local-steps 2>/dev/null || fail "local steps, local"
 timeout 300 mpirun -np 3 "$train" quick.toml $steps --output mpi-steps 2>mpi.log || fail "local steps, mpirun: $(tail -3 mpi.log)"
 [ "$(parameters_hash local-steps)" = "$(parameters_hash mpi-steps)" ] || fail "local steps: other parameters under mpirun"

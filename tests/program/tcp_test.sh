@@ -50,7 +50,8 @@ for case in "4 topk" "3 dgc" "2 dragonn" "4 dense" "3 oktopk" "2 qsgd"; do
   [ "$(parameters_hash "local-$method")" = "$(parameters_hash "tcp-$method")" ] || fail "$case: other parameters over TCP"
   [ ! -e "tcp-$method.meet" ] || fail "$case: the rendezvous file stays"
 done
-steps="--set update.scheme=local --set update.inner_steps=7 --set optimizer.name=adamw"
+steps="--set update.scheme=local --set update.inner_steps=8 --set update.fragments=2 --set optimizer.name=adamw"
+steps="$steps --set update.overlap_steps=2 --set update.mix=0.5"
 "$train" quick.toml --workers 3 $steps --output local-steps 2>/dev/null || fail "local steps, local"
 run tcp-steps 3 $steps
 [ -n "$(parameters_hash local-steps)" ] && [ "$(parameters_hash local-steps)" = "$(parameters_hash tcp-steps)" ] ||

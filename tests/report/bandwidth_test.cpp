@@ -203,9 +203,9 @@ TEST_SUITE("report") {
     Example example;
     const std::string csv = runs_csv(example.compared());
     CHECK(csv.find(",clock,network_gbps,network_latency_us,network_compute,ideal_seconds,ideal_seconds_to_target,"
-                   "ideal_time_to_target_speedup_over_dense,pays,break_even_gbps,bits_per_entry\n") !=
+                   "ideal_time_to_target_speedup_over_dense,pays,break_even_gbps,bits_per_entry,utilization,drift\n") !=
           std::string::npos);
-    CHECK(csv.find(",virtual,0.008,100,measured,10,10,1,,,\n") != std::string::npos);
+    CHECK(csv.find(",virtual,0.008,100,measured,10,10,1,,,,,\n") != std::string::npos);
     CHECK(csv.find(",virtual,0.008,100,measured,12,12,0.8333333333333334,below,0.14") != std::string::npos);
     CHECK(curves_csv(example.compared()).find(",22,10000000,1,,,,,,,,2000,,,,10\n") != std::string::npos);
   }

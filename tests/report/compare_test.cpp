@@ -308,16 +308,17 @@ TEST_SUITE("report") {
   TEST_CASE("the CSV says what the traffic was made of, as means over the steps that know") {
     TemporaryFolder folder;
     FakeRun fake(folder.path() / "run");
-    fake.line(R"({"kind":"step","step":1,"messages":{"mean":6,"max":9},"padding_overhead":1.5,"imbalance":2})")
+    fake.line(
+            R"({"kind":"step","step":1,"messages":{"mean":6,"max":9},"padding_overhead":1.5,"imbalance":2,"drift":1})")
         .line(
-            R"({"kind":"step","step":2,"messages":{"mean":10,"max":10},"padding_overhead":2.5,"lost_mass":0.25,"bits_per_entry":38.5})");
+            R"({"kind":"step","step":2,"messages":{"mean":10,"max":10},"padding_overhead":2.5,"lost_mass":0.25,"bits_per_entry":38.5,"utilization":0.75,"drift":2})");
     const Comparison comparison = compare({load_run(fake.folder())});
     const std::string runs = runs_csv(comparison), curves = curves_csv(comparison);
     CHECK(runs.find(",messages_per_step,density_mean,") != std::string::npos);
     CHECK(runs.find(",8,,") != std::string::npos);
     CHECK(runs.find(",padding_overhead,imbalance,select_seconds,") != std::string::npos);
     CHECK(runs.find(",2,2,") != std::string::npos);
-    CHECK(runs.ends_with(",38.5\n"));
+    CHECK(runs.ends_with(",38.5,0.75,1.5\n"));
     CHECK(curves.find(",messages,padding_overhead,imbalance,lost_mass,ideal_seconds\n") != std::string::npos);
     CHECK(curves.find(",6,1.5,2,,\n") != std::string::npos);
     CHECK(curves.find(",10,2.5,,0.25,\n") != std::string::npos);

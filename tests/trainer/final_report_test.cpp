@@ -123,7 +123,7 @@ TEST_SUITE("trainer") {
     details.times = {
         .computing = 0.8, .selecting = 0.3, .exchanging = 0.3, .exposed = 0.2, .hidden = 0.4, .overlapped = true};
     CHECK(contains(joined(final_report(summary(), details)),
-                   "computing 80 %, exposed exchange 20 % (25 ms of it hidden behind backward)"));
+                   "computing 80 %, exposed exchange 20 % (25 ms of it hidden behind computing)"));
 
     details = outcome();
     details.is_dense = true;

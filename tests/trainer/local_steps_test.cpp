@@ -45,13 +45,15 @@ fs::path checkpoint_of(const TemporaryFolder& folder, std::uint64_t step) {
   return folder.path() / "checkpoints" / CheckpointStore::folder_name(step);
 }
 
-std::unique_ptr<optim::Optimizer> sgd(ParameterArena& arena, double momentum) {
-  const optim::OptimizerEntry& entry = Registry<optim::OptimizerEntry>::instance().at("sgd");
-  Settings settings(entry.settings);
-  settings.set("weight_decay", 0.0);
-  settings.set("momentum", momentum);
-  settings.set("nesterov", momentum > 0);
-  return entry.make(settings, arena);
+OuterParameters::MakeOptimizer sgd(double momentum) {
+  return [momentum](ParameterArena& arena) {
+    const optim::OptimizerEntry& entry = Registry<optim::OptimizerEntry>::instance().at("sgd");
+    Settings settings(entry.settings);
+    settings.set("weight_decay", 0.0);
+    settings.set("momentum", momentum);
+    settings.set("nesterov", momentum > 0);
+    return entry.make(settings, arena);
+  };
 }
 
 /// Returns a parameter of one element after each of `rounds` rounds of two equal ranks: 1 at first, and moved by -2 in
@@ -63,14 +65,15 @@ std::vector<float> after_rounds(int rounds, double outer_rate, double momentum) 
   arena.allocate();
   float& parameter = arena.values().host()[0];
   parameter = 1;
-  OuterParameters outer(arena, sgd(arena, momentum));
+  OuterParameters outer(arena, sgd(momentum));
+  outer.keep();
   std::vector<float> values;
   for (int round = 0; round < rounds; ++round) {
-    outer.keep();
     for (int step = 0; step < kInnerSteps; ++step) parameter -= 2;
-    const std::vector<float> sum{kRanks * outer.take_change().host()[0]};
+    const std::vector<float> sum{kRanks * outer.take_change(arena.layout()).host()[0]};
     const exchange::BucketSum exchanged{.size = 1, .divisor = kRanks, .dense = View<const float>(std::span(sum))};
     outer.step(std::span(&exchanged, 1), outer_rate, static_cast<std::uint64_t>(round));
+    outer.give(arena.layout(), 0);
     values.push_back(parameter);
   }
   return values;
@@ -79,13 +82,13 @@ std::vector<float> after_rounds(int rounds, double outer_rate, double momentum) 
 /// One rank of a tiny model whose changes are exchanged.
 struct OuterRank {
   OuterRank(const exchange::ExchangeRules& rules, comm::Communicator& communicator)
-      : exchange(rules, arena, communicator), outer(arena, sgd(arena, 0)) {}
+      : exchange(rules, arena, communicator), outer(arena, sgd(0)) {}
 
   /// Moves the parameters away from the common ones by `change`, and exchanges that.
   auto exchange_change(const std::vector<float>& change, double density) {
     outer.keep();
     for (std::size_t i = 0; i < change.size(); ++i) arena.values().host()[i] -= change[i];
-    return exchange.run({.density = density}, outer.take_change(), timers);
+    return exchange.run({.density = density}, outer.take_change(arena.layout()), timers);
   }
 
   static ParameterArena make_arena() {
@@ -389,6 +392,7 @@ TEST_CASE("local steps: a sum is divided by the number of ranks, or at each inde
       const auto sums = rank.exchange_change(changes[static_cast<std::size_t>(communicator.rank())], 0.5);
       rank.exchange.commit(rank.timers);
       rank.outer.step(sums, 1, 0);
+      rank.outer.give(rank.arena.layout(), 0);
       const auto after = rank.arena.values().host();
       if (communicator.rank() == 0) values.assign(after.begin(), after.end());
     });
@@ -431,15 +435,15 @@ TEST_CASE("local steps: median_clip takes a tensor's change down to the median n
       arena.declare("b", {1}, ParameterRole::kBias);
       arena.allocate();
       std::ranges::fill(arena.values().host(), 1.0f);
-      OuterParameters outer(arena, sgd(arena, 0));
+      OuterParameters outer(arena, sgd(0));
       outer.keep();
       const auto rank = static_cast<std::size_t>(communicator.rank());
       for (std::size_t i = 0; i < 3; ++i) arena.values().host()[i] -= changes[rank][i];
       if (communicator.rank() + 1 == ranks) arena.values().host()[2] -= last;
-      const View<const float> change = outer.take_change();
-      outer.clip_change(communicator);
+      const View<const float> change = outer.take_change(arena.layout());
+      outer.clip_change(communicator, arena.layout());
       result[rank].assign(change.host().begin(), change.host().end());
-      if (std::ranges::any_of(arena.values().host(), [](float value) { return value != 1; }))
+      if (std::ranges::any_of(outer.values().host(), [](float value) { return value != 1; }))
         throw Error("the common parameters stay");
     });
     return result;
@@ -475,11 +479,13 @@ TEST_CASE("local steps: an abandoned exchange of changes is made up for by the n
     OuterRank rank(rules, communicator);
     rank.exchange_change(change, 0.25);
     rank.exchange.abandon();
-    if (std::ranges::any_of(rank.arena.values().host(), [](float value) { return value != 0; }))
+    if (std::ranges::any_of(rank.outer.values().host(), [](float value) { return value != 0; }))
       throw Error("an abandoned exchange leaves the common parameters");
+    rank.outer.give(rank.arena.layout(), 0);
     const auto sums = rank.exchange_change(change, 0.25);
     rank.exchange.commit(rank.timers);
     rank.outer.step(sums, 1, 0);
+    rank.outer.give(rank.arena.layout(), 0);
     std::vector<double> mass(4);
     for (std::size_t i = 0; i < mass.size(); ++i) {
       const float kept = rank.exchange.memory(0).residual().host()[i];

@@ -111,8 +111,13 @@ std::string NetworkConfig::describe() const {
 }
 
 std::string UpdateConfig::describe_period() const {
-  const std::uint64_t period = steps_per_exchange();
-  return period == 1 ? "" : fmt::format(", one exchange in {} steps", period);
+  const UpdateTraits demands = traits();
+  if (demands.steps_per_exchange == 1) return "";
+  const std::uint64_t interval = steps_between_exchanges();
+  const std::string what =
+      demands.fragments > 1 ? fmt::format("one of {} fragments", demands.fragments) : "one exchange";
+  const std::string overlap = demands.overlap_steps > 0 ? fmt::format(" behind {} of them", demands.overlap_steps) : "";
+  return fmt::format(", {} in {} steps{}", what, interval, overlap);
 }
 
 std::vector<std::string> config_warnings(const Config& config) {

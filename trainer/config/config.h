@@ -152,6 +152,8 @@ struct UpdateConfig : UpdateKeys {
   /// Returns UpdateSchemeEntry::steps_locally.
   bool steps_locally() const;
   std::uint64_t steps_per_exchange() const { return static_cast<std::uint64_t>(traits().steps_per_exchange); }
+  /// Returns the steps from one exchange to the next, of whichever bucket.
+  std::uint64_t steps_between_exchanges() const { return steps_per_exchange() / traits().fragments; }
   /// Returns ", one exchange in 30 steps"; empty if every step exchanges.
   std::string describe_period() const;
 };

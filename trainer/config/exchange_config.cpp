@@ -58,7 +58,16 @@ std::string memories_without_momentum(bool may_estimate = true) {
 
 /// Checks the update scheme: what belongs to gradients does not go with one that exchanges changes of parameters.
 void check_update(const Config& config) {
-  config.update.traits();  // refuses what does not fit together
+  const UpdateTraits demands = config.update.traits();  // refuses what does not fit together
+  require(demands.fragments == 1 || config.compression.is_dense() || !config.compression.bucket.is(BucketScope::kModel),
+          "update.fragments = {} exchanges the model in parts, and compression.bucket = \"model\" makes it one bucket: "
+          "expected tensor, a size in MiB, or update.fragments = 1",
+          demands.fragments);
+  require(
+      config.logging.dump_gradients.empty() || (demands.fragments == 1 && demands.overlap_steps == 0),
+      "logging.dump_gradients writes what a step exchanges of the whole model, and update.scheme = \"{}\" exchanges "
+      "parts of it, or later: expected no steps, or update.fragments = 1 and update.overlap_steps = 0",
+      config.update.scheme.name);
   if (!config.update.steps_locally()) return;
   const std::string exchanged =
       fmt::format("and update.scheme = \"{}\" exchanges changes of parameters", config.update.scheme.name);
@@ -195,6 +204,7 @@ exchange::ExchangeRules exchange_rules(const Config& config) {
                    .compress = !compression.is_dense(),
                    .include_vectors = compression.include_vectors == IncludeVectors::kYes,
                    .minimum_size = static_cast<std::size_t>(compression.select_tensors.number.value_or(0))};
+  rules.buckets.fragments = config.update.traits().fragments;
   rules.fusion = {.bytes = bytes_of(compression.fusion_mib), .overlaps = compression.overlap};
   rules.sparsifier = compression.sparsifier;
   rules.quantizer = compression.quantizer;

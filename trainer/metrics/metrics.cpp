@@ -28,6 +28,8 @@ enum Field : std::size_t {
   kResidualNorm,
   kListEntries,
   kListBytes,
+  kDriftSquares,
+  kDriftParameters,
   kExchanged,
   kFirstPhase = kExchanged + 3
 };
@@ -47,6 +49,8 @@ std::array<double, kFields> pack(const StepSample& sample) {
   fields[kResidualNorm] = sample.residual_norm;
   fields[kListEntries] = static_cast<double>(sample.lists.entries);
   fields[kListBytes] = static_cast<double>(sample.lists.bytes);
+  fields[kDriftSquares] = sample.drift.squares;
+  fields[kDriftParameters] = sample.drift.parameters;
   pack_traffic(exchange_traffic(sample.traffic), &fields[kExchanged]);
   for (std::size_t phase = 0; phase < sample.traffic.size(); ++phase) {
     pack_traffic(sample.traffic[phase], &fields[kFirstPhase + 3 * phase]);
@@ -153,6 +157,11 @@ bool is_better(const EvalRecord& a, const EvalRecord& b) {
   return larger_is_better(a.qualities.front().name) ? x > y : x < y;
 }
 
+double computing_seconds(const StepTimers& timers) {
+  return timers.seconds(StepPart::kLoad) + timers.seconds(StepPart::kForward) + timers.seconds(StepPart::kBackward) +
+         timers.seconds(StepPart::kOptimize);
+}
+
 comm::Traffic exchange_traffic(const comm::PhaseTraffic& traffic) {
   comm::Traffic total = traffic[static_cast<std::size_t>(comm::Phase::kExchange)];
   total += traffic[static_cast<std::size_t>(comm::Phase::kHeader)];
@@ -176,6 +185,7 @@ void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepR
   record.residual_norm = mean_max(kResidualNorm).mean;
   const comm::ListCounts lists{static_cast<std::uint64_t>(sum(kListEntries)),
                                static_cast<std::uint64_t>(sum(kListBytes))};
+  record.drift = std::sqrt(sum(kDriftSquares) / sum(kDriftParameters));  // 0 / 0 is NaN
   record.bits_per_entry = lists.bits_per_entry();
   record.seconds.resize(kStepPartNames.size());
   for (std::size_t part = 0; part < kStepPartNames.size(); ++part)
@@ -214,10 +224,12 @@ void MetricsWriter::write(const StepRecord& record) {
             {"learning_rate", record.learning_rate}};
   add_sparsity(line, record);
   if (!std::isnan(record.residual_norm)) line["residual_norm"] = record.residual_norm;
+  if (!std::isnan(record.drift)) line["drift"] = record.drift;
   line.update(to_json(record.exchanged));
   line["traffic"] = to_json(record.by_phase);
   line["bytes_sent_total"] = record.bytes_sent_total;
   line["bytes_per_step"] = record.bytes_per_step;
+  line["utilization"] = record.utilization;
   Json seconds = Json::object();
   for (std::size_t part = 0; part < record.seconds.size(); ++part) {
     if (record.seconds[part] > 0) seconds[kStepPartNames[part]] = record.seconds[part];

@@ -19,15 +19,31 @@
 
 namespace dragonn::trainer {
 
+/// The distance of a rank's parameters from the common ones, over the parameters that were exchanged.
+struct ParameterDrift {
+  double squares = 0;     ///< sum of the squares of the differences
+  double parameters = 0;  ///< number; 0: every rank has the common ones
+
+  ParameterDrift& operator+=(const ParameterDrift& other) {
+    squares += other.squares;
+    parameters += other.parameters;
+    return *this;
+  }
+};
+
 /// One rank's view of one step.
 struct StepSample {
   double loss_sum = 0;           ///< over the samples of the step
   std::uint64_t count = 0;       ///< samples
-  comm::PhaseTraffic traffic{};  ///< by phase
+  comm::PhaseTraffic traffic{};  ///< by phase, since the model was updated before
   double residual_norm = 0;      ///< NaN if nothing stays behind
   comm::ListCounts lists = {};   ///< entries and bytes of the lists in its messages
+  ParameterDrift drift = {};     ///< of an exchange of changed parameters
   StepTimers timers;
 };
+
+/// Returns the seconds in which a rank loads, computes gradients and updates parameters.
+double computing_seconds(const StepTimers& timers);
 
 struct MeanMax {
   double mean = 0;
@@ -51,6 +67,8 @@ struct StepRecord {
   double density_target = 1;
   exchange::ExchangeCounts counts = {};
   double residual_norm = 0;      ///< mean over ranks of the Euclidean norm; NaN if dense
+  double drift = 0;              ///< root of the mean square over ranks and parameters (ParameterDrift); NaN without
+  double utilization = 0;        ///< Progress::utilization
   double bits_per_entry = 0;     ///< of the lists in messages, mean over all entries; NaN without lists
   TrafficRecord exchanged = {};  ///< payload and headers of the gradient exchange
   std::array<TrafficRecord, comm::kPhaseNames.size()> by_phase = {};

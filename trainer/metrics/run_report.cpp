@@ -87,7 +87,7 @@ std::string step_line(const Summary& summary, const RunOutcome& outcome) {
   std::string text = fmt::format("{:.3g} ms{}: computing {}", 1e3 * times.total() / steps,
                                  summary.network ? " (virtual)" : "", part(times.computing));
   if (times.overlapped) {
-    text += fmt::format(", exposed exchange {} ({:.3g} ms of it hidden behind backward)", part(times.exposed),
+    text += fmt::format(", exposed exchange {} ({:.3g} ms of it hidden behind computing)", part(times.exposed),
                         1e3 * times.hidden / steps);
   } else {
     text += fmt::format(", selecting {}, exchanging {}", part(times.selecting), part(times.exchanging));
@@ -124,7 +124,7 @@ std::string progress_note(const ProgressNumbers& numbers) {
 
 void StepTimes::add(const StepTimers& timers, bool overlaps) {
   const auto sum = [&](auto... parts) { return (timers.seconds(parts) + ...); };
-  computing += sum(StepPart::kLoad, StepPart::kForward, StepPart::kBackward, StepPart::kOptimize);
+  computing += computing_seconds(timers);
   selecting +=
       sum(StepPart::kCompensate, StepPart::kSelect, StepPart::kCompensateSelect, StepPart::kDecode, StepPart::kSettle);
   exchanging += timers.seconds(StepPart::kExchange);
@@ -190,6 +190,7 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
             {"seconds_total", summary.seconds_total},
             {"time", summary.network ? "virtual" : "wall"},
             {"throughput_samples_per_second", summary.throughput},
+            {"utilization", summary.utilization},
             {"bytes_sent_total", summary.bytes_sent_total},
             {"predicted_bytes_per_step", to_json(summary.predicted_bytes.settled)},
             {"density_mean", summary.density_mean},

@@ -26,7 +26,7 @@ struct StepTimes {
   double selecting = 0;   ///< error feedback, selection or quantization, decoding
   double exchanging = 0;  ///< messages, and the wait for those of slower workers
   double exposed = 0;     ///< with overlap: time that the exchange added to the step
-  double hidden = 0;      ///< with overlap: time of the exchange behind backward
+  double hidden = 0;      ///< with overlap: time of the exchange behind computing
   double backward = 0;    ///< the part of computing in backward passes, without the first step, which also sets up
   int steps = 0;
   bool overlapped = false;
@@ -35,7 +35,7 @@ struct StepTimes {
   void add(const StepTimers& timers, bool overlaps);
   double total() const { return computing + (overlapped ? exposed : selecting + exchanging); }
   /// Returns the share of a step's time that is communication not hidden by computing. With overlap, selecting behind
-  /// backward counts, too.
+  /// computing counts, too.
   double exposed_share() const;
 };
 
@@ -65,7 +65,7 @@ class ProgressReport {
     std::uint64_t total_steps = 0;
     std::int64_t total_epochs = 0;
     bool is_time_virtual = false;
-    bool overlaps = false;          ///< buckets are exchanged during backward
+    bool overlaps = false;          ///< buckets are exchanged beside computing
     bool is_exchange_rare = false;  ///< most steps exchange nothing
   };
 
@@ -108,6 +108,7 @@ struct Summary {
   double seconds_total = 0;
   std::optional<NetworkConfig> network = {};  ///< of a virtual cluster: all times here and in metrics.jsonl are virtual
   double throughput = 0;                      ///< samples per second of training steps, over all ranks
+  double utilization = 0;                     ///< Progress::utilization of rank 0
   double bytes_sent_total = 0;                ///< sum over ranks, for the gradient exchange and its headers
   ByteForecast predicted_bytes = {};          ///< of a step at the target density, before the run
   double density_mean = 1;                    ///< mean over steps of selected / n, itself a mean over ranks

@@ -35,6 +35,17 @@ AveragedStatistics::~AveragedStatistics() {
   }
 }
 
+SharedParameters::SharedParameters(layers::Network& network, View<const float> model) {
+  if (model.empty()) return;
+  arena_ = &network.arena();
+  kernels::copy(arena_->values(), arena_->gradients());
+  kernels::copy(model, arena_->values());
+}
+
+SharedParameters::~SharedParameters() {
+  if (arena_ != nullptr) kernels::copy(arena_->gradients(), arena_->values());
+}
+
 EvaluationResult evaluate(comm::Communicator& communicator, layers::Network& network, data::EvaluationLoader& loader) {
   const MemoryLabel label("activations of evaluation");
   QualitySums sums(loader.dataset());

@@ -39,6 +39,20 @@ class AveragedStatistics {
   Buffer<float> own_;  // host memory
 };
 
+/// Puts the model's parameters in the place of the network's while it lives, and restores those at the end. The
+/// network's gradients keep them meanwhile.
+class SharedParameters {
+ public:
+  /// @param model [parameters]; empty: the network's are the model's.
+  SharedParameters(layers::Network& network, View<const float> model);
+  ~SharedParameters();
+  SharedParameters(const SharedParameters&) = delete;
+  SharedParameters& operator=(const SharedParameters&) = delete;
+
+ private:
+  ParameterArena* arena_ = nullptr;  // null: nothing is restored
+};
+
 /// Collective. Runs this rank's shard of a split through the network as its statistics are now, and reduces.
 EvaluationResult evaluate(comm::Communicator& communicator, layers::Network& network, data::EvaluationLoader& loader);
 

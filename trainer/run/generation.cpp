@@ -67,8 +67,10 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
     const exchange::Bucket alone{.name = parameter.name};
     done_when_final_.push_back(ready_shares(layers, {&alone, 1}).front());
   }
-  if (!config.compression.overlap || !plan.overlap_obstacle.empty()) return;
-  compute_thread = std::make_unique<ComputeThread>(communicator);
+  const bool overlaps = config.compression.overlap && plan.overlap_obstacle.empty();
+  if (overlaps || config.update.traits().overlap_steps > 0)
+    compute_thread = std::make_unique<ComputeThread>(communicator);
+  if (!overlaps) return;
   overlapped = std::make_unique<OverlappedBackward>(
       *compute_thread, arena, exchange::group_slices(gradient_exchange->buckets(), gradient_exchange->groups()),
       [this](const layers::GradientReady& ready) { backward(ready); });
@@ -139,29 +141,29 @@ SelectionQuestion Generation::selection_question() const {
   return question;
 }
 
-void Generation::compute_gradient() {
+void Generation::compute_gradient(std::uint64_t step, StepSample& of_step) {
   const data::Batch* batch = nullptr;
-  exchange::run_part({}, sample.timers, StepPart::kLoad, [&] { batch = &loader.next(); });
+  exchange::run_part({}, of_step.timers, StepPart::kLoad, [&] { batch = &loader.next(); });
   const MemoryLabel label(kPassLabel);
   const auto micro_batches = static_cast<std::size_t>(config.train.gradient_accumulation);
   if (batch->begins) state.network.reset_state(layers::Mode::kTrain);
   if (micro_batches > 1) kernels::fill(0.0f, accumulated_.view());
-  sample.loss_sum = 0;
-  sample.count = 0;
+  of_step.loss_sum = 0;
+  of_step.count = 0;
   for (std::size_t micro = 0; micro < micro_batches; ++micro) {
-    exchange::run_part(state.device(), sample.timers, StepPart::kForward, [&] {
+    exchange::run_part(state.device(), of_step.timers, StepPart::kForward, [&] {
       const DescribedTime time(clock_here(), described_seconds(kForwardShare));
       const layers::LossResult loss =
           state.network.forward(micro_batch(*batch, micro, micro_batches), layers::Mode::kTrain,
-                                state.progress.step * micro_batches + micro, communicator.rank());
-      sample.loss_sum += loss.loss_sum;
-      sample.count += loss.count;
+                                step * micro_batches + micro, communicator.rank());
+      of_step.loss_sum += loss.loss_sum;
+      of_step.count += loss.count;
     });
     if (overlapped && micro + 1 == micro_batches) {
       overlapped->start();
       continue;
     }
-    exchange::run_part(state.device(), sample.timers, StepPart::kBackward, [&] { backward({}); });
+    exchange::run_part(state.device(), of_step.timers, StepPart::kBackward, [&] { backward({}); });
   }
 }
 

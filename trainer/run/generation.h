@@ -38,7 +38,10 @@ struct Generation {
 
   /// Computes this rank's gradient of the next batch. With overlap the last micro-batch's backward is only started, for
   /// an exchange whose gate is `overlapped`: finish_gradient() waits for its end, with and without an exchange.
-  void compute_gradient();
+  void compute_gradient() { compute_gradient(state.progress.step, sample); }
+  /// Does the same for a step that may be ahead of the run, as the batch always is, in any thread.
+  /// @param of_step receives loss, count and times.
+  void compute_gradient(std::uint64_t step, StepSample& of_step);
   void finish_gradient() {
     if (overlapped) overlapped->finish(sample.timers);
   }
@@ -77,7 +80,7 @@ struct Generation {
 
  public:
   const RunSpec& config;
-  const std::uint64_t steps_per_exchange;  ///< of the update scheme (UpdateTraits)
+  const std::uint64_t steps_per_exchange;  ///< of the update scheme, of each bucket (UpdateTraits)
   TrainingState& state;
   comm::Communicator& communicator;
   data::Loader loader;
@@ -86,7 +89,7 @@ struct Generation {
   std::unique_ptr<UpdateScheme> scheme;
   std::optional<TensorSelection> selection;        ///< where the run wants costs
   StepSample sample;                               ///< of the current step
-  std::unique_ptr<ComputeThread> compute_thread;   ///< null without overlap, as is the next
+  std::unique_ptr<ComputeThread> compute_thread;   ///< null without overlap of backward or of inner steps
   std::unique_ptr<OverlappedBackward> overlapped;  // last: its pass uses the members above
 };
 

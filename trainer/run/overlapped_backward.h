@@ -129,8 +129,8 @@ class OverlappedBackward final : public exchange::GroupGate {
   /// Waits for the bucket's last gradient. @throws the pass's error.
   void open(std::size_t bucket) override;
   void close(std::size_t bucket) override { progress_[bucket].closed = thread_.caller_clock().now(); }
-  /// Notes an exchange that needed nothing of this pass, in the place of open() and close(): it began at `begin`, by the
-  /// caller's clock, and ends now.
+  /// Notes an exchange that needed nothing of this pass, in the place of open() and close(): it began at `begin`, by
+  /// the caller's clock, and ends now.
   void note_exchange(double begin) {
     progress_.back().opened = progress_.front().closed = progress_.back().closed = thread_.caller_clock().now();
     progress_.front().opened = begin;  // the last one, if it is another, took no time

@@ -73,10 +73,19 @@ std::size_t available_memory() {
   return available;
 }
 
+/// Returns the bytes that the messages of the largest fragment take one after the other.
+double largest_fragment_bytes(const RunPlan& plan) {
+  std::vector<double> bytes(plan.update.fragments);
+  for (const exchange::BucketPlan& planned : plan.exchange.buckets)
+    bytes[planned.bucket.fragment] += planned.cost.chain().bytes;
+  return std::ranges::max(bytes);
+}
+
 std::string describe_cost(const RunPlan& plan) {
   const comm::Prediction cost = plan.exchange.cost();
   const bool is_rare = plan.steps_per_exchange > 1;
-  const char* const unit = is_rare ? "exchange" : "step";
+  const std::size_t fragments = plan.update.fragments;
+  const char* const unit = fragments > 1 ? "round" : is_rare ? "exchange" : "step";
   std::string text = fmt::format("  {} sent per worker and {} ({:.0f} bytes; dense: {})", bytes_text(cost.bytes_sent),
                                  unit, cost.bytes_sent, bytes_text(plan.dense_cost.bytes_sent));
   if (cost.header.bytes > 0) text += fmt::format(", {} of headers", bytes_text(cost.header.bytes));
@@ -90,12 +99,20 @@ std::string describe_cost(const RunPlan& plan) {
   constexpr double kStepSeconds = 0.1;
   const double gbps = 8e-9 * cost.chain().bytes / affordable_seconds(plan.steps_per_exchange, kStepSeconds);
   text += fmt::format(
-      "  with steps of {:.0f} ms an exchange takes {:.0f} % of a round at {} (latency left out), with longer ones "
+      "  with steps of {:.0f} ms {} {:.0f} % of a round at {} (latency left out), with longer ones "
       "less\n",
-      1e3 * kStepSeconds, 100 * kRoundShare, bandwidth_text(gbps));
-  return text +
-         fmt::format("  one exchange in {} steps: {} per worker and step, {} times fewer than dense in every step\n",
-                     plan.steps_per_exchange, bytes_text(bytes), three_digits(plan.dense_cost.bytes_sent / bytes));
+      1e3 * kStepSeconds, fragments > 1 ? "the exchanges take" : "an exchange takes", 100 * kRoundShare,
+      bandwidth_text(gbps));
+  if (plan.update.overlap_steps > 0)
+    text += fmt::format("  overlap: {} such steps hide {} at {}\n", plan.update.overlap_steps,
+                        fragments > 1 ? "the largest fragment" : "an exchange",
+                        bandwidth_text(8e-9 * largest_fragment_bytes(plan) /
+                                       (kStepSeconds * static_cast<double>(plan.update.overlap_steps))));
+  const std::uint64_t interval = plan.steps_per_exchange / fragments;
+  const std::string turns = fragments > 1 ? fmt::format("one of {} fragments in {} steps", fragments, interval)
+                                          : fmt::format("one exchange in {} steps", interval);
+  return text + fmt::format("  {}: {} per worker and step, {} times fewer than dense in every step\n", turns,
+                            bytes_text(bytes), three_digits(plan.dense_cost.bytes_sent / bytes));
 }
 
 std::string describe_selection(const RunPlan& plan, const Config& config) {
@@ -190,6 +207,7 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
                                           has_device_messages ? device : Device{});
   plan.bytes = exchange::forecast_bytes(config.rules, plan.exchange, config.compression.density, world_size);
   plan.dense_cost = exchange::predict_dense_step(config.rules, network.arena(), world_size);
+  plan.update = config.update.traits();
   plan.steps_per_exchange = config.update.steps_per_exchange();
   const std::vector<exchange::Bucket> buckets = exchange::make_buckets(network.arena(), config.rules.buckets);
   plan.overlap_obstacle = overlap_obstacle(
@@ -212,7 +230,7 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
                  {"exchange buffers", plan.exchange.buffer_bytes + (device.is_cpu() ? 0 : staging_bytes)},
                  {"optimizer", optimizer_bytes},
                  {"batches", batch_bytes}};
-  const UpdateTraits update = config.update.traits();
+  const UpdateTraits& update = plan.update;
   if (update.floats_per_parameter > 0)
     plan.memory.emplace_back("update scheme", update.floats_per_parameter * model_bytes);
   const bool own_optimizers = config.update.steps_locally();
@@ -282,8 +300,9 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   text += fmt::format("exchange: {}\n", describe_exchange(config.compression, plan.exchange));
   text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", "bucket", "elements", "k", "");
   for (const exchange::BucketPlan& planned : plan.exchange.buckets) {
-    text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", planned.bucket.name, planned.bucket.size, planned.k,
-                        name_of(planned.form));
+    const bool is_part = plan.update.fragments > 1;
+    text += fmt::format("  {:<48} {:>12} {:>12} {:>10}{}\n", planned.bucket.name, planned.bucket.size, planned.k,
+                        name_of(planned.form), is_part ? fmt::format("  fragment {}", planned.bucket.fragment) : "");
   }
   text += describe_cost(plan);
   if (config.compression.overlap)

@@ -26,6 +26,7 @@ struct RunPlan {
   ByteForecast bytes = {};           ///< of an exchange at the target density
   comm::Prediction dense_cost = {};  ///< cost of an exchange without compression
   std::uint64_t steps_per_exchange = 1;
+  UpdateTraits update = {};  ///< of the update scheme
   /// The bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
   std::vector<std::pair<std::string, std::size_t>> memory;
   std::size_t host_bytes = 0;         ///< the part that a run on a GPU holds on the host: batches, and messages

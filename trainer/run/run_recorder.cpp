@@ -112,7 +112,7 @@ void RunRecorder::begin() {
                                                                    .total_steps = state_.total_steps,
                                                                    .total_epochs = config_.train.epochs,
                                                                    .is_time_virtual = generation_.is_virtual(),
-                                                                   .overlaps = generation_.overlapped != nullptr,
+                                                                   .overlaps = generation_.compute_thread != nullptr,
                                                                    .is_exchange_rare = plan_.steps_per_exchange > 1});
   }
   if (config_.logging.trace > 0)
@@ -145,6 +145,7 @@ void RunRecorder::record_step(const StepValues& values, const StepOutcome& outco
   sample.residual_norm = config_.compression.is_dense() ? std::nan("") : generation_.gradient_exchange->residual_norm();
   reduce_step(communicator_, sample, record);
   record.bytes_sent_total = generation_.bytes_sent_by_all() / communicator_.size();
+  record.utilization = progress.utilization();
   record.bytes_per_step = record.bytes_sent_total / static_cast<double>(progress.step);
   record.time = generation_.run_time();
   warn_if_traffic_exceeds_dense(record);
@@ -236,7 +237,8 @@ void RunRecorder::tell(const std::string& text, const StepAdvice& advice) {
 void RunRecorder::begin_traffic_check() {
   const double density = config_.compression.density;
   const int size = communicator_.size();
-  if (!config_.compression.selects() || size == 1) return;
+  // What is assumed is for the whole model.
+  if (!config_.compression.selects() || size == 1 || plan_.update.fragments > 1) return;
   exchange::ExchangePlan plan = plan_.exchange;
   if (generation_.selection && selects_by_cost(config_)) {
     const auto choices = bucket_choices(*generation_.selection, generation_.gradient_exchange->buckets());
@@ -300,8 +302,12 @@ void RunRecorder::finish(std::uint64_t hash) {
 Summary RunRecorder::summary(std::uint64_t hash, double bytes_sent, Moment time) const {
   const Progress& progress = state_.progress;
   const std::uint64_t steps = std::max<std::uint64_t>(progress.step, 1);
-  const std::uint64_t period = plan_.steps_per_exchange, exchanges = (steps + period - 1) / period;
-  const double density = density_at(config_.compression, state_.position.epoch(steps - 1), exchanges - 1);
+  const std::uint64_t period = plan_.steps_per_exchange, interval = config_.update.steps_between_exchanges();
+  const std::uint64_t overlap = plan_.update.overlap_steps;
+  // The last step is an exchange of its own; one that would arrive with it, or later, has begun before.
+  const std::uint64_t exchanges =
+      overlap > 0 ? (steps + overlap - 2) / interval + 1 : (steps + interval - 1) / interval;
+  const double density = density_at(config_.compression, state_.position.epoch(steps - 1), (steps - 1) / period);
   const std::size_t sparse = generation_.gradient_exchange->sparse_tensors(density);
   return {.final_eval = progress.last,
           .best_eval = progress.best,
@@ -310,6 +316,7 @@ Summary RunRecorder::summary(std::uint64_t hash, double bytes_sent, Moment time)
           .seconds_total = time.seconds,
           .network = generation_.is_virtual() ? std::optional(config_.network) : std::nullopt,
           .throughput = progress.samples_per_second(),
+          .utilization = progress.utilization(),
           .bytes_sent_total = bytes_sent,
           .predicted_bytes = per_step(predicted_, period),
           .density_mean = progress.density_sum / static_cast<double>(exchanges),

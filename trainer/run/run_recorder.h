@@ -108,7 +108,8 @@ class RunRecorder {
   void record_step(const StepValues& values, const StepOutcome& outcome);
   /// Writes the last evaluation.
   void record_evaluation();
-  /// Returns whether the ranks communicate in end_step() after this step, which is not the run's last.
+  /// Returns whether the timeline is written after step `step`: the ranks communicate then, and nothing may be
+  /// recorded.
   bool ends_timeline(std::uint64_t step) const { return timeline_ && timeline_->ends_in(step); }
   /// Writes the timeline when its last step, or the run's, is done. @param step the last one; the furthest rank's, if
   /// ranks stop at different ones.

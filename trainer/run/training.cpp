@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,8 @@ Training::Training(const Job& job, const RunPlan& plan, TrainingState& state, co
       generation_(job, plan, state, communicator),
       recorder_(job, plan, generation_),
       checkpoints_(folder_.checkpoints()),
-      stop_agreement_(communicator, [] { return StopSignals::received() != 0; }) {}
+      stop_agreement_(communicator, [] { return StopSignals::received() != 0; }),
+      overlap_steps_(plan.update.overlap_steps) {}
 
 void Training::prepare_fresh() {
   if (wants_costs(config_, communicator_.size())) given_profile(generation_.selection_question());
@@ -170,10 +172,15 @@ void Training::begin_rounds() {
   if (period == 1) return;
   const auto [first, furthest] = extremes(communicator_, step);
   state_.furthest_step = furthest;
-  require(first == furthest || (first / period == furthest / period && furthest < state_.total_steps),
-          "the ranks go on from steps {} to {}, which are of one round: expected update.inner_steps and "
-          "train.max_steps as in the run that saved them",
-          first, furthest);
+  const auto between = std::views::iota(first + 1, furthest + 1);
+  const bool is_one_round = furthest < state_.total_steps && std::ranges::none_of(between, [&](std::uint64_t other) {
+                              return generation_.scheme->communicates(other, /*is_last=*/false);
+                            });
+  require(
+      first == furthest || is_one_round,
+      "the ranks go on from steps {} to {}, which are of one round: expected update.inner_steps, update.fragments and "
+      "train.max_steps as in the run that saved them",
+      first, furthest);
 }
 
 bool Training::is_meeting(std::uint64_t step) const {
@@ -183,6 +190,7 @@ bool Training::is_meeting(std::uint64_t step) const {
 }
 
 bool Training::may_begin(std::uint64_t step) {
+  if (generation_.scheme->awaits_result()) return true;
   const bool meets = is_meeting(step);
   if (!meets) return stop_agreement_.may_begin(meets);
   bool may = false;
@@ -210,11 +218,16 @@ std::optional<StepOutcome> Training::run_step() {
   const std::uint64_t period = generation_.steps_per_exchange;
   if (period > 1 && !may_begin(progress.step + 1)) return std::nullopt;
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
-  const StepValues values{.learning_rate = state_.schedule->learning_rate(state_.position.scheduled(progress.step)),
+  if (generation_.scheme->is_synchronized()) {
+    before_update_ = before;
+    has_exchanged_ = false;
+  }
+  const StepValues values{.learning_rate = state_.learning_rate(progress.step),
                           .density = density_at(config_.compression, state_.position.epoch(progress.step),
                                                 progress.step / period, (state_.total_steps + period - 1) / period),
                           .accumulated = recorder_.dump_target(),
-                          .is_last = progress.step + 1 == state_.total_steps};
+                          .is_last = progress.step + 1 == state_.total_steps,
+                          .free_steps = free_steps()};
   StepOutcome outcome;
   {
     const ScopedRecording recording = recorder_.record_timeline();
@@ -225,19 +238,24 @@ std::optional<StepOutcome> Training::run_step() {
   ++progress.step;
   progress.samples += state_.position.samples_per_step();
   const ClockPause after_the_step(communicator_.clock());
-  sample.traffic = communicator_.traffic().by_phase() - before;
+  const comm::PhaseTraffic after = communicator_.traffic().by_phase();
+  sample.traffic = after - before_update_;
   if (outcome.is_exchanged) progress.density_sum += mean_density(generation_.gradient_exchange->counts());
-  progress.bytes_sent += static_cast<double>(exchange_traffic(sample.traffic).bytes_sent);
+  progress.bytes_sent += static_cast<double>(exchange_traffic(after - before).bytes_sent);
   if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized())
     check_replicas(communicator_, generation_.model_parameters(), progress.step);
   recorder_.check_traffic(values, outcome);
   progress.step_seconds += communicator_.now() - begin;
+  progress.busy_seconds += computing_seconds(sample.timers);
+  has_exchanged_ = has_exchanged_ || outcome.is_exchanged;
+  outcome.is_exchanged = has_exchanged_;
   recorder_.record_step(values, outcome);
   return outcome;
 }
 
 void Training::evaluate_now() {
   fault_point("evaluate");
+  const SharedParameters shared(state_.network, generation_.scheme->model_parameters());
   const AveragedStatistics averaged(communicator_, state_.network);
   const EvaluationResult result = evaluate(communicator_, state_.network, generation_.test);
   state_.observe({.step = state_.progress.step,
@@ -246,6 +264,14 @@ void Training::evaluate_now() {
                   .qualities = result.qualities,
                   .time = generation_.run_time()});
   recorder_.record_evaluation();
+}
+
+std::uint64_t Training::free_steps() const {
+  std::uint64_t step = state_.progress.step + 1, free = 0;
+  for (; free + 1 < overlap_steps_ && step < state_.total_steps; ++step, ++free) {
+    if (saves_after(step) || recorder_.ends_timeline(step)) break;
+  }
+  return free;
 }
 
 bool Training::saves_after(std::uint64_t step) const {

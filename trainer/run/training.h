@@ -49,6 +49,8 @@ class Training {
   void evaluate_now();
   void save_checkpoint();
   bool saves_after(std::uint64_t step) const;
+  /// Returns the steps behind the next one that may be computed with it (StepValues::free_steps).
+  std::uint64_t free_steps() const;
   /// Reports how a run goes on with another number of workers.
   void tell_resize(const DataPosition& stopped, int workers);
   void finish();
@@ -60,7 +62,10 @@ class Training {
   Generation generation_;
   RunRecorder recorder_;
   CheckpointStore checkpoints_;
-  StopAgreement stop_agreement_;  // of ranks that do not communicate in every step
+  StopAgreement stop_agreement_;           // of ranks that do not communicate in every step
+  std::uint64_t overlap_steps_;            // of the update scheme
+  comm::PhaseTraffic before_update_ = {};  // traffic up to the first step after the model's last update
+  bool has_exchanged_ = false;             // since then
 };
 
 }  // namespace dragonn::trainer

@@ -22,6 +22,7 @@ constexpr const char* kOptimizer = "optimizer/";
 constexpr const char* kCarriedState = "carried_state";
 constexpr const char* kBytesSent = "bytes_sent";
 constexpr const char* kStep = "progress/step";
+constexpr const char* kBusySeconds = "progress/busy_seconds";
 constexpr const char* kSynchronizedStep = "progress/synchronized_step";
 constexpr const char* kSeconds = "seconds";
 constexpr const char* kDenseIsFaster = "progress/dense_is_faster";
@@ -75,6 +76,7 @@ void save_progress(Archive& archive, const Progress& progress) {
   archive.put(kStep, progress.step);
   archive.put(kSamples, progress.samples);
   archive.put("progress/step_seconds", progress.step_seconds);
+  archive.put(kBusySeconds, progress.busy_seconds);
   archive.put("progress/density_sum", progress.density_sum);
   archive.put("progress/warnings", static_cast<std::uint64_t>(progress.warnings.size()));
   for (std::size_t i = 0; i < progress.warnings.size(); ++i) {
@@ -91,6 +93,7 @@ Progress load_progress(const Archive& archive) {
   progress.step = archive.get<std::uint64_t>(kStep);
   progress.samples = archive.get<std::uint64_t>(kSamples);
   progress.step_seconds = archive.get<double>("progress/step_seconds");
+  if (archive.contains(kBusySeconds)) progress.busy_seconds = archive.get<double>(kBusySeconds);
   progress.density_sum = archive.get<double>("progress/density_sum");
   const auto warnings = archive.get<std::uint64_t>("progress/warnings");
   for (std::uint64_t i = 0; i < warnings; ++i) {

@@ -28,6 +28,7 @@ struct Progress {
   std::uint64_t samples = 0;  ///< that these took, over all workers
   Moment time = {};           ///< this rank's clock since the run began
   double step_seconds = 0;    ///< the part of `time` in training steps
+  double busy_seconds = 0;    ///< the part of `step_seconds` in which this rank computed gradients and updates
   double density_sum = 0;     ///< sum of the steps' local densities
   double bytes_sent = 0;      ///< sum over ranks, for the exchange and its headers
   std::optional<EvalRecord> last;
@@ -36,6 +37,8 @@ struct Progress {
   bool dense_is_faster = false;  ///< one of the warnings says so: once per run is enough
   std::vector<std::string> warnings;
 
+  /// Returns the share of the time in training steps that this rank computed; above 1 by rounding at most.
+  double utilization() const { return step_seconds > 0 ? busy_seconds / step_seconds : 0.0; }
   /// Returns the rate of training steps, over all ranks.
   double samples_per_second() const { return step_seconds > 0 ? static_cast<double>(samples) / step_seconds : 0.0; }
 };
@@ -89,6 +92,8 @@ struct TrainingState {
   bool is_out_of_patience() const;
   /// Returns the reason of the end: "epochs", "max_steps" or "patience".
   const char* ended_by() const;
+  /// Returns the learning rate of a step, from 0.
+  double learning_rate(std::uint64_t step) const { return schedule->learning_rate(position.scheduled(step)); }
   double epochs_done() const { return position.epochs_done(progress.step); }
   Device device() const { return network.arena().values().device(); }
   std::span<const float> parameters() { return mirror.of(network.arena().values()); }

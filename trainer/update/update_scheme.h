@@ -25,6 +25,7 @@ struct StepValues {
   double density = 1;            ///< target of an exchange, in (0, 1]
   View<float> accumulated = {};  ///< as ExchangeStep::accumulated
   bool is_last = false;          ///< of the run: after it the ranks are synchronized
+  std::uint64_t free_steps = 0;  ///< so many more steps may be computed with this one: nothing looks at ranks before
 };
 
 /// The outcome of one step, the same on every rank.
@@ -35,12 +36,14 @@ struct StepOutcome {
 
 /// The demands of a scheme with given settings on the run around it.
 struct UpdateTraits {
-  std::int64_t steps_per_exchange = 1;   ///< the ranks exchange in steps that are multiples of it, and in the last
-  std::size_t floats_per_parameter = 0;  ///< floats of state of each rank, at most
+  std::int64_t steps_per_exchange = 1;         ///< a bucket is exchanged once in so many steps, and in the last
+  std::size_t floats_per_parameter = 0;        ///< floats of state of each rank, at most
   std::size_t saved_floats_per_parameter = 0;  ///< the part that a checkpoint holds once for all ranks
   std::size_t own_floats_per_parameter = 0;    ///< floats that a checkpoint holds for each rank, at most
   bool averages_senders = false;               ///< ExchangeRules::averages_senders
   bool delays = false;  ///< a step exchanges a gradient of an earlier one, so that backward hides all of the exchange
+  std::size_t fragments = 1;        ///< parts of the model that take turns in being exchanged (BucketRules::fragments)
+  std::uint64_t overlap_steps = 0;  ///< steps that Generation::compute_thread makes beside an exchange, at most
 };
 
 /// The update rule of one rank. It has its own state; network, optimizer and exchange are the generation's.
@@ -54,6 +57,8 @@ class UpdateScheme {
   /// Returns whether the ranks communicate in step `step` (from 1). In other steps they may be at different places, and
   /// a signal stops each before the next step that it would make. @param is_last as StepValues::is_last.
   virtual bool communicates(std::uint64_t /*step*/, bool /*is_last*/) const { return true; }
+  /// Returns whether an exchange has a result that arrives in a later step. No rank stops before.
+  virtual bool awaits_result() const { return false; }
   /// Returns whether the last step updated the model, the parameters that all ranks share. Evaluations, comparisons of
   /// replicas and lines of metrics wait for such a step; checkpoints and stops do not. A run's last step
   /// (StepValues::is_last) is one.

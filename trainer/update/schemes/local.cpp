@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT
-#include <cmath>
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/ranges.h>
 
-#include "core/log.h"
+#include "exchange/buckets.h"
 #include "exchange/resize.h"
 #include "exchange/run_part.h"
 #include "optim/clip.h"
 #include "trainer/config/exchange_config.h"
+#include "trainer/update/schemes/fragments.h"
+#include "trainer/update/schemes/inner_steps.h"
 #include "trainer/update/schemes/outer_parameters.h"
 #include "trainer/update/schemes/step.h"
 
@@ -18,6 +25,7 @@ namespace {
 
 constexpr const char* kOuter = "outer/";
 constexpr const char* kInner = "parameters";
+constexpr const char* kArriving = "arriving";
 
 /// Returns the entry of the outer optimizer.
 const optim::OptimizerEntry& outer_entry(const Settings& settings) {
@@ -26,6 +34,22 @@ const optim::OptimizerEntry& outer_entry(const Settings& settings) {
   require(optimizers.contains(name), "update.outer.optimizer = \"{}\": expected {}", name,
           fmt::join(optimizers.names(), " | "));
   return optimizers.at(name);
+}
+
+/// Returns the turns of the fragments. @throws ConfigError if they do not fit into a round.
+FragmentSchedule schedule_of(const Settings& settings) {
+  const auto number = [&](const char* key) { return static_cast<std::uint64_t>(settings.integer(key)); };
+  const FragmentSchedule schedule{number("inner_steps"), number("fragments"), number("overlap_steps")};
+  require(
+      schedule.round % schedule.fragments == 0,
+      "update.fragments = {}: expected a divisor of update.inner_steps = {}, so that one fragment is exchanged every "
+      "inner_steps / fragments steps",
+      schedule.fragments, schedule.round);
+  require(schedule.overlap < schedule.interval(),
+          "update.overlap_steps = {}: expected less than inner_steps / fragments = {}, so that at most one fragment is "
+          "on its way",
+          schedule.overlap, schedule.interval());
+  return schedule;
 }
 
 /// Returns the outer optimizer. The inner one alone decays weights.
@@ -41,36 +65,75 @@ std::unique_ptr<optim::Optimizer> make_outer(const Settings& settings, Parameter
   return entry.make(own, arena);
 }
 
-/// Every rank steps by its own gradient; every few steps the ranks exchange how far they came from their last common
-/// parameters, and an outer optimizer takes these on by the mean.
+/// Every rank steps by its own gradient; every few steps the ranks exchange how far they came from their common
+/// parameters, and an outer optimizer takes these on by the mean. The model's fragments take turns, and inner steps may
+/// go on until a fragment's result arrives.
 class Local final : public UpdateScheme {
  public:
   Local(const Settings& settings, ParameterArena& arena)
-      : inner_steps_(static_cast<std::uint64_t>(settings.integer("inner_steps"))),
+      : schedule_(schedule_of(settings)),
+        mix_(static_cast<float>(settings.number("mix"))),
         clips_(settings.flag("median_clip")),
         outer_rate_(settings.number("outer.learning_rate")),
-        outer_(arena, make_outer(settings, arena)) {}
-
-  StepOutcome step(Generation& generation, const StepValues& values) override {
-    if (is_synchronized_) outer_.keep();
-    is_synchronized_ = false;
-    step_locally(generation, values);
-    return communicates(generation.state.progress.step + 1, values.is_last) ? synchronize(generation, values)
-                                                                            : StepOutcome{.is_exchanged = false};
+        outer_(arena, [&](ParameterArena& own) { return make_outer(settings, own); }) {
+    const std::vector<std::size_t> fragment_of = exchange::fragments_of(arena, schedule_.fragments);
+    parts_.resize(schedule_.fragments);
+    for (const ParameterId id : arena.layout()) {
+      parts_[fragment_of[id]].tensors.push_back(id);
+      whole_.tensors.push_back(id);
+    }
   }
 
-  bool communicates(std::uint64_t step, bool is_last) const override { return step % inner_steps_ == 0 || is_last; }
+  StepOutcome step(Generation& generation, const StepValues& values) override {
+    if (whole_.groups.empty()) find_groups(*generation.gradient_exchange);
+    if (!has_own_parameters_) outer_.keep();
+    has_own_parameters_ = true;
+    is_synchronized_ = false;
+    const std::uint64_t done = generation.state.progress.step;
+    const FragmentTurn turn = schedule_.next(done);
+    bool exchanges = schedule_.begins(done) && !values.is_last;
+    if (exchanges) exchange_beside(generation, values, turn);
+    inner_steps_.step(generation, values);
+    split_overlap();
+    const bool arrives = turn.arrives == done + 1 || (arriving_ && arriving_->arrives == done + 1);
+    if (!arrives && !values.is_last) return {.is_exchanged = exchanges};
+    const bool was_exchanged = arriving_.has_value();
+    if (was_exchanged) arrive(generation);
+    if (values.is_last || !was_exchanged) {
+      exchanges = true;
+      const Part& part = values.is_last ? whole_ : parts_[turn.fragment];
+      exchange_now(generation, values, part);
+      give(generation, part, values.is_last ? 0 : mix_);
+    }
+    is_synchronized_ = true;
+    has_own_parameters_ = !values.is_last && (schedule_.fragments > 1 || mix_ > 0);
+    generation.sample.drift = drift_;
+    return {.is_exchanged = exchanges, .stop = std::exchange(stop_, false)};
+  }
+
+  bool communicates(std::uint64_t step, bool is_last) const override {
+    return is_last || schedule_.begins(step - 1) || (schedule_.next(step - 1).arrives == step && !arriving_);
+  }
+  bool awaits_result() const override { return arriving_.has_value(); }
   bool is_synchronized() const override { return is_synchronized_; }
   View<const float> model_parameters() const override {
-    return is_synchronized_ ? View<const float>() : outer_.values();
+    return has_own_parameters_ ? outer_.values() : View<const float>();
   }
 
   void save(Archive& rank, const std::string& prefix) const override {
-    if (!is_synchronized_) outer_.save_inner(rank, prefix + kInner);
+    if (has_own_parameters_) outer_.save_inner(rank, prefix + kInner);
+    if (arriving_)
+      rank.put_array<std::uint64_t>(prefix + kArriving, std::array{arriving_->fragment, arriving_->arrives});
   }
   void load(const Archive& rank, const std::string& prefix) override {
-    is_synchronized_ = !rank.contains(prefix + kInner);
-    if (!is_synchronized_) outer_.load_inner(rank, prefix + kInner);
+    has_own_parameters_ = rank.contains(prefix + kInner);
+    if (has_own_parameters_) outer_.load_inner(rank, prefix + kInner);
+    arriving_.reset();
+    if (!rank.contains(prefix + kArriving)) return;
+    const std::vector<std::uint64_t> arriving = rank.get_vector<std::uint64_t>(prefix + kArriving);
+    if (arriving.size() != 2 || arriving[0] >= schedule_.fragments)
+      throw DataError("the checkpoint's fragment on its way is none of this run");
+    arriving_ = {arriving[0], arriving[1]};
   }
   void save_shared(Archive& model, const std::string& prefix) const override { outer_.save(model, prefix + kOuter); }
   void load_shared(const Archive& model, const std::string& prefix) override {
@@ -79,62 +142,154 @@ class Local final : public UpdateScheme {
   }
 
  private:
-  static void step_locally(Generation& generation, const StepValues& values) {
-    generation.compute_gradient();
-    generation.finish_gradient();
-    const TrainConfig& train = generation.config.train;
-    const View<const float> gradient = generation.gradient();
-    const std::uint64_t step = generation.state.progress.step;
-    if (train.non_finite == NonFinite::kSkip && !std::isfinite(optim::squared_norm(gradient))) {
-      log::warning(generation.communicator.rank(), "step {}: this worker's gradient is not finite: it skips the step",
-                   step + 1);
-      return;
+  /// Tensors that are exchanged at once.
+  struct Part {
+    std::vector<ParameterId> tensors;
+    std::vector<std::size_t> groups;  ///< of the exchange
+  };
+
+  void find_groups(const exchange::GradientExchange& exchange) {
+    for (std::size_t group = 0; group < exchange.groups().size(); ++group) {
+      parts_[exchange.buckets()[exchange.groups()[group].begin].fragment].groups.push_back(group);
+      whole_.groups.push_back(group);
     }
-    const float scale = mean_scale(generation, gradient, train.gradient_accumulation);
-    optim::Optimizer& optimizer = *generation.state.optimizer;
-    exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize, [&] {
-      optimizer.begin_step(values.learning_rate, step);
-      optimizer.update({.size = gradient.size()}, gradient, scale);
-    });
   }
 
-  StepOutcome synchronize(Generation& generation, const StepValues& values) {
-    const std::uint64_t step = generation.state.progress.step;
+  View<const float> take_change(Generation& generation, const Part& part) {
+    View<const float> change;
+    exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize, [&] {
+      change = outer_.take_change(part.tensors);
+      drift_ = {};
+      for (const ParameterId id : part.tensors) drift_ += change_of(generation, change, id);
+    });
+    return change;
+  }
+
+  static ParameterDrift change_of(const Generation& generation, View<const float> change, ParameterId id) {
+    const Parameter& tensor = generation.state.network.arena()[id];
+    return {optim::squared_norm(change.subview(tensor.offset, tensor.size)), static_cast<double>(tensor.size)};
+  }
+
+  /// Exchanges a change and makes the outer step. @param arrives steps of the run that are done when the result does.
+  void send(Generation& generation, const StepValues& values, const Part& part, View<const float> change,
+            std::uint64_t done, std::uint64_t arrives) {
     const Device device = generation.state.device();
     StepTimers& timers = generation.sample.timers;
     exchange::GradientExchange& exchange = *generation.gradient_exchange;
-    View<const float> change;
-    exchange::run_part(device, timers, StepPart::kOptimize, [&] { change = outer_.take_change(); });
-    if (clips_)
-      exchange::run_part(device, timers, StepPart::kExchange, [&] { outer_.clip_change(generation.communicator); });
-    const auto sums =
-        exchange.run({.step = step, .density = values.density, .accumulated = values.accumulated}, change, timers);
+    if (clips_) {
+      exchange::run_part(device, timers, StepPart::kExchange,
+                         [&] { outer_.clip_change(generation.communicator, part.tensors); });
+    }
+    const auto sums = exchange.run(
+        {.step = done - 1, .density = values.density, .accumulated = values.accumulated, .groups = part.groups}, change,
+        timers);
     const exchange::StepWord word =
-        agree_on_step(generation, {.non_finite_bucket = exchange.non_finite_bucket()}, step + 1);
+        agree_on_step(generation, {.non_finite_bucket = exchange.non_finite_bucket()}, done);
+    stop_ = stop_ || word.stop;
     exchange.commit(timers);
     exchange::run_part(device, timers, StepPart::kOptimize,
-                       [&] { outer_.step(sums, outer_rate_, step / inner_steps_); });
-    is_synchronized_ = true;
-    return {.stop = word.stop};
+                       [&] { outer_.step(sums, outer_rate_, (arrives - 1) / schedule_.round); });
   }
 
-  std::uint64_t inner_steps_;
+  void exchange_now(Generation& generation, const StepValues& values, const Part& part) {
+    const std::uint64_t done = generation.state.progress.step + 1;
+    const View<const float> change = take_change(generation, part);
+    const double begin = generation.communicator.now();
+    send(generation, values, part, change, done, done);
+    if (schedule_.overlap > 0)
+      generation.sample.timers.add(StepPart::kExchangeExposed, generation.communicator.now() - begin);
+  }
+
+  /// Exchanges a fragment while the computing thread makes the inner steps until its result arrives, or as many of them
+  /// as nothing interrupts.
+  void exchange_beside(Generation& generation, const StepValues& values, const FragmentTurn& turn) {
+    // Settings that have changed since a checkpoint may let two fragments meet.
+    if (arriving_) arrive(generation);
+    const Part& part = parts_[turn.fragment];
+    const std::uint64_t done = generation.state.progress.step;
+    const View<const float> change = take_change(generation, part);
+    inner_steps_.start_ahead(generation, std::min(schedule_.overlap, values.free_steps + 1));
+    const double begin = generation.communicator.now();
+    try {
+      send(generation, values, part, change, done, turn.arrives);
+    } catch (...) {
+      // The steps beside it use what is about to be destroyed.
+      if (generation.compute_thread) generation.compute_thread->drain();
+      throw;
+    }
+    arriving_ = turn;
+    sent_ = {begin, generation.communicator.now()};
+    // What the exchange took is told when its result arrives.
+    sending_timers_ = generation.sample.timers;
+    generation.sample.timers.reset();
+  }
+
+  /// Divides the time of an exchange, once the steps beside it are done, into what they hid and what they did not.
+  void split_overlap() {
+    if (!sent_ || inner_steps_.is_ahead()) return;
+    const double exposed = std::max(0.0, sent_->end - std::max(sent_->begin, inner_steps_.end()));
+    sending_timers_.add(StepPart::kExchangeExposed, exposed);
+    sending_timers_.add(StepPart::kExchangeHidden, sent_->end - sent_->begin - exposed);
+    sent_.reset();
+  }
+
+  void arrive(Generation& generation) {
+    StepTimers& timers = generation.sample.timers;
+    for (std::size_t part = 0; part < kStepPartNames.size(); ++part)
+      timers.add(static_cast<StepPart>(part), sending_timers_.all()[part]);
+    sending_timers_.reset();
+    give(generation, parts_[arriving_->fragment], mix_);
+    arriving_.reset();
+  }
+
+  void give(Generation& generation, const Part& part, float mix) {
+    exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize,
+                       [&] { outer_.give(part.tensors, mix); });
+  }
+
+  /// The time of an exchange beside inner steps.
+  struct Sent {
+    double begin = 0, end = 0;
+  };
+
+  FragmentSchedule schedule_;
+  float mix_;
   bool clips_;
   double outer_rate_;
   OuterParameters outer_;
+  std::vector<Part> parts_;  // by fragment
+  Part whole_;
+  InnerSteps inner_steps_;
   bool is_synchronized_ = true;
+  bool has_own_parameters_ = false;       // else they are the common ones
+  std::optional<FragmentTurn> arriving_;  // exchanged, and the common parameters are moved; this rank's are not
+  bool stop_ = false;                     // agreed on in an exchange whose result arrives later
+  ParameterDrift drift_;                  // of the last exchange
+  std::optional<Sent> sent_;              // until it is divided
+  StepTimers sending_timers_;
 };
 
 const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) {
   entry.name = "local";
   entry.summary =
       "every worker steps by its own optimizer, and every few steps an outer optimizer applies the exchanged mean of "
-      "their changes (DiLoCo; with a sparsifier SparseLoCo)";
-  entry.source = "Douillard et al., arXiv:2311.08105, algorithm 1; Sarfi et al., arXiv:2508.15706";
+      "their changes (DiLoCo; with a sparsifier SparseLoCo; with fragments Streaming DiLoCo)";
+  entry.source = "Douillard et al., arXiv:2311.08105, algorithm 1; Sarfi et al., arXiv:2508.15706; arXiv:2501.18512";
   entry.settings = {
       SettingSpec::integer(
           "inner_steps", 30,
           "steps of each worker between exchanges; evaluations and lines of metrics wait for the next exchange", 1),
+      SettingSpec::integer("fragments", 1,
+                           "parts of the model that are exchanged one at a time, each once in inner_steps steps; must "
+                           "divide inner_steps. Layer i of the model is in part i modulo fragments",
+                           1),
+      SettingSpec::integer("overlap_steps", 0,
+                           "steps that a worker makes while a fragment is exchanged; less than inner_steps / fragments",
+                           0),
+      SettingSpec::number("mix", 0,
+                          "share of a worker's own parameters that stays when a fragment arrives; 0: it takes the "
+                          "common ones",
+                          0, 1),
       SettingSpec::text("outer.optimizer", "sgd",
                         "the optimizer of the parameters that all workers share, without weight decay"),
       SettingSpec::number("outer.learning_rate", 0.7, "its learning rate; no schedule changes it", 0),
@@ -152,12 +307,15 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
   entry.make = [](const Settings& settings, ParameterArena& arena) { return std::make_unique<Local>(settings, arena); };
   entry.traits = [](const Settings& settings) {
     const std::size_t floats = outer_entry(settings).floats_per_parameter;
-    const std::int64_t inner_steps = settings.integer("inner_steps");
-    return UpdateTraits{.steps_per_exchange = inner_steps,
-                        .floats_per_parameter = 1 + floats,
+    const FragmentSchedule schedule = schedule_of(settings);
+    const bool is_common_after_steps = schedule.round == 1 && settings.number("mix") == 0;
+    return UpdateTraits{.steps_per_exchange = static_cast<std::int64_t>(schedule.round),
+                        .floats_per_parameter = 2 + floats,
                         .saved_floats_per_parameter = floats,
-                        .own_floats_per_parameter = inner_steps > 1 ? std::size_t{1} : 0,
-                        .averages_senders = averages_senders(settings)};
+                        .own_floats_per_parameter = is_common_after_steps ? std::size_t{0} : 1,
+                        .averages_senders = averages_senders(settings),
+                        .fragments = static_cast<std::size_t>(schedule.fragments),
+                        .overlap_steps = schedule.overlap};
   };
 }};
 

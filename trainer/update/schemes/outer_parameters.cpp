@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "kernels/devices.h"
 #include "kernels/gradient/optimizer_update.h"
@@ -13,38 +12,54 @@
 #include "trainer/update/schemes/step.h"
 
 namespace dragonn::trainer {
+namespace {
 
-OuterParameters::OuterParameters(ParameterArena& arena, std::unique_ptr<optim::Optimizer> optimizer)
-    : arena_(arena),
-      optimizer_(std::move(optimizer)),
-      kept_(arena.size(), arena.values().device()),
-      scaling_(kept_.device()) {}
+ParameterArena arena_like(const ParameterArena& other) {
+  ParameterArena arena(other.values().device());
+  for (const Parameter& tensor : other.parameters()) arena.declare(tensor.name, tensor.shape, tensor.role);
+  arena.allocate();
+  return arena;
+}
+
+/// Subtracts: x <- x - y. A step of SGD with rate 1 rounds no product.
+void subtract(View<const float> y, View<float> x) {
+  kernels::sgd_update({.learning_rate = 1}, kernels::GradientView(y), {}, x);
+}
+
+}  // namespace
+
+OuterParameters::OuterParameters(ParameterArena& inner, const MakeOptimizer& make_optimizer)
+    : inner_(inner),
+      outer_(arena_like(inner)),
+      optimizer_(make_optimizer(outer_)),
+      scaling_(outer_.values().device()) {}
 
 void OuterParameters::keep() {
-  kernels::copy(arena_.values(), kept_.view());
+  kernels::copy(inner_.values(), outer_.values());
 }
 
-View<const float> OuterParameters::take_change() {
-  const View<float> change = arena_.gradients();
-  kernels::copy(kept_.view(), change);
-  // A step of SGD with rate 1 subtracts: no product is rounded.
-  kernels::sgd_update({.learning_rate = 1}, kernels::GradientView(arena_.values()), {}, change);
-  kernels::copy(kept_.view(), arena_.values());
-  return change;
+View<const float> OuterParameters::take_change(Tensors tensors) {
+  for (const ParameterId id : tensors) {
+    kernels::copy(outer_.value(id), outer_.gradient(id));
+    subtract(inner_.value(id), outer_.gradient(id));
+  }
+  return outer_.gradients();
 }
 
-void OuterParameters::clip_change(comm::Communicator& communicator) {
-  const std::vector<Parameter>& tensors = arena_.parameters();
+void OuterParameters::clip_change(comm::Communicator& communicator, Tensors tensors) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
-  const auto part = [](View<float> all, const Parameter& tensor) { return all.subview(tensor.offset, tensor.size); };
   norms_.clear();
-  for (const Parameter& tensor : tensors)
-    norms_.push_back(static_cast<float>(std::sqrt(optim::squared_norm(part(arena_.gradients(), tensor)))));
+  for (const ParameterId id : tensors)
+    norms_.push_back(static_cast<float>(std::sqrt(optim::squared_norm(outer_.gradient(id)))));
   of_ranks_.resize(ranks * tensors.size());
   {
     const comm::ScopedOperation operation = communicator.operation("median_clip");
     const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kHeader);
     communicator.allgather_values(std::span<const float>(norms_), std::span(of_ranks_));
+  }
+  if (scaled_.size() == 0) {
+    const std::size_t largest = std::ranges::max(outer_.parameters(), {}, &Parameter::size).size;
+    scaled_ = Buffer<float>(largest, outer_.values().device());
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     of_tensor_.clear();
@@ -55,11 +70,9 @@ void OuterParameters::clip_change(comm::Communicator& communicator) {
     const auto median = of_tensor_.begin() + static_cast<std::ptrdiff_t>((ranks - 1) / 2);
     std::ranges::nth_element(of_tensor_, median);
     if (!std::isfinite(norms_[i]) || norms_[i] <= *median) continue;
-    // The pass needs other memory: theta0's place in the arena is lent to it.
-    const View<float> change = part(arena_.gradients(), tensors[i]), scaled = part(arena_.values(), tensors[i]);
+    const View<float> change = outer_.gradient(tensors[i]), scaled = scaled_.view().subview(0, change.size());
     kernels::accumulate_scaled({}, change, *median / norms_[i], scaled, scaling_);
     kernels::copy(scaled, change);
-    kernels::copy(part(kept_.view(), tensors[i]), scaled);
   }
 }
 
@@ -68,16 +81,30 @@ void OuterParameters::step(std::span<const exchange::BucketSum> sums, double lea
   apply_sums(sums, 1.0f, *optimizer_);
 }
 
+void OuterParameters::give(Tensors tensors, float mix) {
+  for (const ParameterId id : tensors) {
+    const View<float> inner = inner_.value(id), change = outer_.gradient(id);
+    if (mix == 0) {
+      kernels::copy(outer_.value(id), inner);
+      continue;
+    }
+    // The exchange is done, so the pseudo-gradient's place is free: theta -= (1 - mix) (theta - theta0).
+    kernels::copy(inner, change);
+    subtract(outer_.value(id), change);
+    kernels::sgd_update({.learning_rate = 1 - mix}, kernels::GradientView(change), {}, inner);
+  }
+}
+
 void OuterParameters::save_inner(Archive& archive, const std::string& field) const {
   kernels::HostMirror<float> inner;
-  archive.put_array<float>(field, inner.of(arena_.values()));
+  archive.put_array<float>(field, inner.of(inner_.values()));
 }
 
 void OuterParameters::load_inner(const Archive& archive, const std::string& field) {
   keep();
-  Buffer<float> inner(arena_.size());
+  Buffer<float> inner(inner_.size());
   archive.get_array(field, inner.host());
-  kernels::copy(inner.view(), arena_.values());
+  kernels::copy(inner.view(), inner_.values());
 }
 
 }  // namespace dragonn::trainer

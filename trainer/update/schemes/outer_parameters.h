@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// OuterParameters: the parameters at the last synchronization, and the optimizer that moves them.
+/// OuterParameters: the parameters that all ranks share, and the optimizer that moves them.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,42 +19,48 @@
 
 namespace dragonn::trainer {
 
-/// Keeps theta0, the parameters that all ranks had at the last synchronization, and the outer optimizer, which moves
-/// them by what the ranks' own steps have changed. Source: DiLoCo, arXiv:2311.08105, algorithm 1. Local; n floats
-/// besides the optimizer's.
+/// Keeps theta0, the parameters that all ranks share, and the outer optimizer, which moves them by what the ranks' own
+/// steps have changed. theta are a rank's own, the inner ones. Both may be exchanged in parts: lists of tensors.
+/// Source: DiLoCo, arXiv:2311.08105, algorithm 1, and Streaming DiLoCo, arXiv:2501.18512. Local; 2 n floats besides the
+/// optimizer's.
 class OuterParameters {
  public:
-  /// @param arena outlives this object.  @param optimizer of that arena.
-  OuterParameters(ParameterArena& arena, std::unique_ptr<optim::Optimizer> optimizer);
+  using MakeOptimizer = std::function<std::unique_ptr<optim::Optimizer>(ParameterArena&)>;
+  using Tensors = std::span<const ParameterId>;
 
-  /// Takes the arena's parameters as theta0.
+  /// @param inner theta; outlives this object.  @param make_optimizer makes it for an arena of the same layout.
+  OuterParameters(ParameterArena& inner, const MakeOptimizer& make_optimizer);
+
+  /// Takes theta as theta0.
   void keep();
-  /// Returns theta0 as keep() took it: [arena].
-  View<const float> values() const { return kept_.view(); }
-  /// Moves the arena's parameters theta back to theta0. Returns the pseudo-gradient theta0 - theta, which lies where
-  /// the arena's gradients did.
-  View<const float> take_change();
-  /// Collective. Scales each tensor of this rank's pseudo-gradient, which lies where take_change() left it, by
-  /// min(1, median over ranks of its norms / own norm). The median of an even number is the lower of the middle two. A
-  /// tensor whose norm is not finite stays as it is, for the check of the exchange. 4 (P-1) bytes per tensor in
-  /// ceil(log2 P) messages, or P-1 if they are large (Communicator::kSmallBlock).
-  void clip_change(comm::Communicator& communicator);
-  /// Steps from theta0, where take_change() left the arena's parameters, by the means of the exchanged sums.
+  /// Returns theta0: [arena].
+  View<const float> values() const { return outer_.values(); }
+  /// Computes the pseudo-gradient theta0 - theta of these tensors. Returns it in an arena of its own, whose other parts
+  /// are undefined: [arena], the same memory until the next call. theta may change meanwhile.
+  View<const float> take_change(Tensors tensors);
+  /// Collective. Scales each of these tensors of this rank's pseudo-gradient by min(1, median over ranks of its norms /
+  /// own norm). The median of an even number is the lower of the middle two. A tensor whose norm is not finite stays as
+  /// it is, for the check of the exchange. 4 (P-1) bytes per tensor in ceil(log2 P) messages, or P-1 if they are large
+  /// (Communicator::kSmallBlock).
+  void clip_change(comm::Communicator& communicator, Tensors tensors);
+  /// Moves theta0 by the means of the exchanged sums. Neither reads nor writes theta.
   /// @param step counts the outer steps from 0.
   void step(std::span<const exchange::BucketSum> sums, double learning_rate, std::uint64_t step);
+  /// Moves theta of these tensors towards theta0: theta <- mix theta + (1 - mix) theta0. @param mix in [0, 1].
+  void give(Tensors tensors, float mix);
 
-  /// Saves and restores the optimizer. theta0 is what the arena has after a step.
+  /// Saves and restores the optimizer.
   void save(Archive& archive, const std::string& prefix) const { optimizer_->save(archive, prefix); }
   void load(const Archive& archive, const std::string& prefix) { optimizer_->load(archive, prefix); }
-  /// Saves and restores theta, the arena's parameters in the middle of a round, in one field. Restoring keeps those
-  /// that the arena had as theta0.
+  /// Saves and restores theta in one field. Restoring keeps the parameters that the inner arena had as theta0.
   void save_inner(Archive& archive, const std::string& field) const;
   void load_inner(const Archive& archive, const std::string& field);
 
  private:
-  ParameterArena& arena_;
+  ParameterArena& inner_;
+  ParameterArena outer_;  // its gradients are the pseudo-gradient
   std::unique_ptr<optim::Optimizer> optimizer_;
-  Buffer<float> kept_;                   // [arena]
+  Buffer<float> scaled_;                 // [largest tensor], once a change is clipped
   kernels::PassResult scaling_;          // of no use besides
   std::vector<float> norms_, of_ranks_;  // by tensor, and by rank and tensor
   std::vector<float> of_tensor_;         // by rank
