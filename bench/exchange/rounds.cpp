@@ -41,6 +41,7 @@ using Assignments = std::vector<std::string>;
 struct Method {
   const char* name;
   bool steps_locally;
+  bool streams;  ///< fragments of the model take turns, each beside inner steps
   Assignments assignments;
 };
 
@@ -55,10 +56,12 @@ const std::vector<Method>& methods() {
                                "compression.include_vectors=yes",
                                "compression.codec.indices=rice",
                                "compression.codec.values=mag2"};
-  static const std::vector<Method> table{{"dense", false, {}},
-                                         {"topk", false, {"compression.method=topk"}},
-                                         {"diloco", true, diloco},
-                                         {"sparseloco", true, sparseloco}};
+  static const std::vector<Method> table{{"dense", false, false, {}},
+                                         {"topk", false, false, {"compression.method=topk"}},
+                                         {"diloco", true, false, diloco},
+                                         {"sparseloco", true, false, sparseloco},
+                                         {"streaming_diloco", true, true, diloco},
+                                         {"streaming_sparseloco", true, true, sparseloco}};
   return table;
 }
 
@@ -102,8 +105,6 @@ RankWork run_steps(trainer::Generation& generation, std::uint64_t steps, std::ui
                    const std::function<void()>& on_step) {
   comm::Communicator& communicator = generation.communicator;
   const trainer::Config& config = generation.config;
-  const trainer::StepValues values{.learning_rate = config.optimizer.learning_rate,
-                                   .density = config.compression.density};
   double begin = 0;
   comm::PhaseTraffic before;
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -112,7 +113,9 @@ RankWork run_steps(trainer::Generation& generation, std::uint64_t steps, std::ui
       before = communicator.traffic().by_phase();
     }
     generation.sample.timers.reset();
-    generation.scheme->step(generation, values);
+    generation.scheme->step(generation, {.learning_rate = config.optimizer.learning_rate,
+                                         .density = config.compression.density,
+                                         .free_steps = steps - step - 1});
     ++generation.state.progress.step;
     const ClockPause pause(communicator.clock());
     on_step();
@@ -151,6 +154,10 @@ class RoundsBenchmark final : public Benchmark {
     add_list_option(command, "--method", methods_, "Ways to train")->check(CLI::IsMember(method_names()));
     command.add_option("--inner-steps", inner_steps_, "Steps between exchanges, where each worker steps by itself")
         ->check(CLI::Range(1, 100000));
+    command.add_option("--fragments", fragments_, "Parts of the model that take turns, where a method streams")
+        ->check(CLI::Range(1, 100000));
+    command.add_option("--overlap-steps", overlap_steps_, "Steps of a worker beside the exchange of a part, likewise")
+        ->check(CLI::Range(0, 100000));
     add_set_option(command, assignments_,
                    "Override a key of the config that a method stands for, such as compression.collective=gtopk or "
                    "model.layers=2 (repeatable)",
@@ -230,6 +237,10 @@ class RoundsBenchmark final : public Benchmark {
                                        "network.compute=" + compute_};
     std::ranges::copy(method.assignments, std::back_inserter(overrides));
     if (method.steps_locally) overrides.push_back(fmt::format("update.inner_steps={}", inner_steps_));
+    if (method.streams) {
+      overrides.push_back(fmt::format("update.fragments={}", fragments_));
+      overrides.push_back(fmt::format("update.overlap_steps={}", overlap_steps_));
+    }
     std::ranges::copy(assignments_, std::back_inserter(overrides));
     trainer::RunSpec config = trainer::parse_config("", "dragonn-bench rounds", overrides);
     config.rules.fusion.bytes /= static_cast<std::size_t>(scale_);
@@ -265,6 +276,7 @@ class RoundsBenchmark final : public Benchmark {
   nlohmann::ordered_json row_of(const Case& one, const trainer::RunPlan& plan,
                                 const std::vector<RankWork>& work) const {
     const trainer::Config& config = one.config;
+    const trainer::UpdateTraits traits = config.update.traits();
     const auto count = static_cast<double>(steps(one, rounds_));
     const auto over_ranks = [&](auto&& quantity) {
       trainer::MeanMax result;
@@ -297,6 +309,8 @@ class RoundsBenchmark final : public Benchmark {
             {"parameters", parameters},
             {"ranks", one.ranks},
             {"steps_per_exchange", plan.steps_per_exchange},
+            {"fragments", traits.fragments},
+            {"overlap_steps", traits.overlap_steps},
             {"density", config.compression.selects() ? nlohmann::ordered_json(config.compression.density) : nullptr},
             {"collective", config.compression.is_dense() ? "dense" : config.compression.collective.name},
             {"indices", config.compression.codec.indices.name},
@@ -326,6 +340,8 @@ class RoundsBenchmark final : public Benchmark {
   int classes_ = 50257;  // of GPT-2's vocabulary
   std::vector<std::string> methods_ = method_names();
   int inner_steps_ = 30;
+  int fragments_ = 2;
+  int overlap_steps_ = 14;
   std::vector<std::string> assignments_;
   std::vector<int> ranks_{8};
   std::vector<double> gbps_{0.1};

@@ -122,7 +122,7 @@ expect_refusal 2 "--latency-us and --gbps: expected both" collective --gbps 1
 # bytes if they are raw. A round is 3 steps of 100 ms, their message and the agreement, each with 50 ms of latency at 12.5 MB/s.
 rounds() {
   "$bench" rounds --classes 100 --set model.layers=1 --set model.hidden=128 --set model.heads=2 --set model.positions=64 \
-    --inner-steps 3 --json - "$@" 2>rounds.txt
+    --inner-steps ${inner_steps:-3} --json - "$@" 2>rounds.txt
 }
 raw="--method sparseloco --set compression.codec.indices=raw32 --set compression.codec.values=float32"
 for scale in 1 2; do
@@ -139,6 +139,11 @@ rounds --method dense,diloco --ranks 4 --gbps 0.1,10 >rounds.json || fail "dense
 for seconds in 0.60709 0.50107 0.26903 0.23369; do
   grep -q "\"seconds_per_step\": $seconds" rounds.json || fail "no step of $seconds s: $(cat rounds.json)"
 done
+# Two fragments take turns, each beside a step that is longer than its messages.
+inner_steps=4 rounds --method streaming_diloco,streaming_sparseloco --ranks 2 --overlap-steps 1 --step-ms 300 >rounds.json ||
+  fail "streaming rounds: $(cat rounds.txt)"
+[ "$(grep -c '"computing": \(1.0\|0.99999\)' rounds.json)" = 2 ] || fail "the exchange is not hidden: $(cat rounds.json)"
+grep -q '"bytes_of_formula": 1.0' rounds.json || fail "other bytes of fragments: $(cat rounds.json)"
 expect_refusal 2 "--scale 5: it must divide the last axis of embedding.weight, .50304, 768." rounds --scale 5
 expect_refusal 2 "--compute measured: expected --scale 1" rounds --scale 2 --compute measured
 expect_refusal 2 "--method: localsgd not in .dense,topk" rounds --method localsgd
