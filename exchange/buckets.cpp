@@ -21,7 +21,8 @@ bool is_sparse(const Parameter& parameter, const BucketRules& rules) {
 /// Returns whether a tensor may join its neighbour's bucket.
 bool joins(const Bucket& bucket, const Parameter& parameter, bool sparse, std::size_t fragment,
            const BucketRules& rules) {
-  if (bucket.sparse != sparse || bucket.fragment != fragment) return false;
+  if (bucket.sparse != sparse || bucket.fragment != fragment || bucket.offset + bucket.size != parameter.offset)
+    return false;
   const std::size_t bytes = (bucket.size + parameter.size) * sizeof(float);
   if (rules.grouping == BucketRules::Grouping::kBytes) return bytes <= rules.bytes;
   if (!sparse) return bytes <= kDenseBucketBytes;
@@ -52,7 +53,10 @@ std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules&
   const std::vector<std::size_t> fragment_of = fragments_of(arena, rules.fragments);
   std::vector<Bucket> buckets;
   std::string first_name;
-  for (ParameterId id : arena.layout()) {
+  // The buckets of a fragment lie side by side, so that they can be one group.
+  std::vector<ParameterId> order = arena.layout();
+  std::ranges::stable_sort(order, {}, [&](ParameterId id) { return fragment_of[id]; });
+  for (const ParameterId id : order) {
     const Parameter& parameter = arena[id];
     const bool sparse = is_sparse(parameter, rules);
     if (!buckets.empty() && joins(buckets.back(), parameter, sparse, fragment_of[id], rules)) {
