@@ -170,6 +170,7 @@ void Training::begin_rounds() {
   const std::uint64_t step = state_.progress.step, period = generation_.steps_per_exchange;
   state_.furthest_step = step;
   if (period == 1) return;
+  const ClockPause before_the_steps(communicator_.clock());
   const auto [first, furthest] = extremes(communicator_, step);
   state_.furthest_step = furthest;
   const auto between = std::views::iota(first + 1, furthest + 1);
@@ -219,7 +220,7 @@ std::optional<StepOutcome> Training::run_step() {
   if (period > 1 && !may_begin(progress.step + 1)) return std::nullopt;
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
   if (generation_.scheme->is_synchronized()) {
-    before_update_ = before;
+    sample.traffic = {};
     has_exchanged_ = false;
   }
   const StepValues values{.learning_rate = state_.learning_rate(progress.step),
@@ -238,10 +239,10 @@ std::optional<StepOutcome> Training::run_step() {
   ++progress.step;
   progress.samples += state_.position.samples_per_step();
   const ClockPause after_the_step(communicator_.clock());
-  const comm::PhaseTraffic after = communicator_.traffic().by_phase();
-  sample.traffic = after - before_update_;
+  const comm::PhaseTraffic traffic = communicator_.traffic().by_phase() - before;
+  for (std::size_t phase = 0; phase < traffic.size(); ++phase) sample.traffic[phase] += traffic[phase];
   if (outcome.is_exchanged) progress.density_sum += mean_density(generation_.gradient_exchange->counts());
-  progress.bytes_sent += static_cast<double>(exchange_traffic(after - before).bytes_sent);
+  progress.bytes_sent += static_cast<double>(exchange_traffic(traffic).bytes_sent);
   if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized())
     check_replicas(communicator_, generation_.model_parameters(), progress.step);
   recorder_.check_traffic(values, outcome);

@@ -62,10 +62,9 @@ class Training {
   Generation generation_;
   RunRecorder recorder_;
   CheckpointStore checkpoints_;
-  StopAgreement stop_agreement_;           // of ranks that do not communicate in every step
-  std::uint64_t overlap_steps_;            // of the update scheme
-  comm::PhaseTraffic before_update_ = {};  // traffic up to the first step after the model's last update
-  bool has_exchanged_ = false;             // since then
+  StopAgreement stop_agreement_;  // of ranks that do not communicate in every step
+  std::uint64_t overlap_steps_;   // of the update scheme
+  bool has_exchanged_ = false;    // since the model's last update
 };
 
 }  // namespace dragonn::trainer
