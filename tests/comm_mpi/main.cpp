@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The cases of tests/comm over MPI, at the world size that mpirun gives. A false claim ends all ranks with exit code 1.
-// --only bits: just compares with local ranks. --only notifications: just the cases of these. --fail KIND: fails on purpose, for the tests of how that ends.
+// --only bits: just compares with local ranks. --only notifications: just the cases of these. --fail KIND: fails on
+// purpose, for the tests of how that ends.
 // --largest-count BYTES: lets MPI count no further than that.
 #include <array>
 #include <cstdio>

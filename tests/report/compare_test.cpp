@@ -255,7 +255,7 @@ TEST_SUITE("report") {
     CHECK(csv.starts_with("run,group,method,seed,workers,backend,final_accuracy,best_accuracy,"));
     CHECK(csv.find("\ndense,dense,dense,1,4,local,0.8,0.8,2,1,") != std::string::npos);
     CHECK(csv.find("\ntopk-seed1,topk,topk,1,4,local,0.75,0.75,2,1,0.76,,,,20,21.5,200,10,200,,0.5,,,,,,,,0,0,2,,wall,,"
-                   ",,,,,,,\n") != std::string::npos);
+                   ",,,,,,,,,\n") != std::string::npos);
     const std::string curves = curves_csv(compare(example.runs()));
     CHECK(curves.find("\ndense,step,10,1,10,10000,2,,,,,,,,,,,,\n") != std::string::npos);
     CHECK(curves.find("\ndense,eval,20,2,20,20000,1.5,0.8,,,,,,,,,,,\n") != std::string::npos);

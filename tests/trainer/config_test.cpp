@@ -92,7 +92,8 @@ TEST_SUITE("trainer") {
   TEST_CASE("the update scheme is synchronous, and an unknown one is refused with those that there are") {
     CHECK(parse().update.scheme.name == "synchronous");
     ParameterArena arena;
-    CHECK(parse().update.scheme.entry().make(Settings(), arena)->is_synchronized());
+    const Config config = parse();
+    CHECK(config.update.scheme.entry().make(config.update.scheme.settings, arena)->is_synchronized());
     const auto names = Registry<UpdateSchemeEntry>::instance().names();
     CHECK(
         contains(error_of(std::string(kBase) + "[update]\nscheme = \"synchronos\"\n"),
