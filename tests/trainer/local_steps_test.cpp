@@ -22,6 +22,7 @@
 #include "tests/exchange/combinations.h"
 #include "tests/support/text.h"
 #include "tests/trainer/quick_run.h"
+#include "tests/trainer/resharded.h"
 #include "trainer/metrics/metrics.h"
 #include "trainer/run/plan.h"
 #include "trainer/run/signals.h"
@@ -316,19 +317,11 @@ TEST_CASE("local steps: within a round rank r of another number of workers goes 
     const TemporaryFolder folder, resumed;
     quick_run(config, workers, folder.path());
     const fs::path checkpoint = checkpoint_of(folder, 4);
-    const Job job{config, load_data(config), {folder.path()}, ""};
     std::vector<std::vector<float>> inner(static_cast<std::size_t>(others)), outer = inner;
-    comm::run_local(others, local_options(config), [&](comm::Communicator& communicator) {
-      layers::Network network = make_network(config, *job.data.train);
-      const RunPlan plan = plan_run(config, network, communicator.size());
-      TrainingState state(config, std::move(network));
-      Generation generation(job, plan, state, communicator);
-      CheckpointSource source(checkpoint);
-      generation.reshard_from(source);
-      const auto rank = static_cast<std::size_t>(communicator.rank());
+    on_resharded(config, others, checkpoint, [&](std::size_t rank, Generation& generation) {
       const auto model = generation.model_parameters();
       outer[rank].assign(model.begin(), model.end());
-      const auto own = state.parameters();
+      const auto own = generation.state.parameters();
       inner[rank].assign(own.begin(), own.end());
     });
     const auto model = CheckpointStore::read_model(checkpoint).get_vector<float>("parameters");
@@ -349,17 +342,9 @@ TEST_CASE("local steps: a rank of another number of workers takes the optimizer 
     const TemporaryFolder folder;
     quick_run(config, workers, folder.path());
     const fs::path checkpoint = checkpoint_of(folder, 2);
-    const Job job{config, load_data(config), {folder.path()}, ""};
     std::vector<Archive> taken(static_cast<std::size_t>(others));
-    comm::run_local(others, local_options(config), [&](comm::Communicator& communicator) {
-      layers::Network network = make_network(config, *job.data.train);
-      const RunPlan plan = plan_run(config, network, communicator.size());
-      TrainingState state(config, std::move(network));
-      Generation generation(job, plan, state, communicator);
-      CheckpointSource source(checkpoint);
-      generation.reshard_from(source);
-      state.save_rank(taken[static_cast<std::size_t>(communicator.rank())]);
-    });
+    on_resharded(config, others, checkpoint,
+                 [&](std::size_t rank, Generation& generation) { generation.state.save_rank(taken[rank]); });
     for (int rank = 0; rank < others; ++rank) {
       const Archive saved = CheckpointStore::read_rank(checkpoint, rank % workers);
       CHECK(taken[static_cast<std::size_t>(rank)].get_vector<float>("optimizer/first") ==
