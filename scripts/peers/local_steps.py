@@ -105,6 +105,9 @@ def torchft(options, rate, config, keys, folder):
     return record | {"steps": mean, "loss": ranks[0]["loss"], "torch": ranks[0]["torch"], "torchft": ranks[0]["torchft"]}
 
 
+MEASURES = {"dragonn": dragonn, "torchft": torchft}
+
+
 def measure(options, rows):
     """Adds what is missing to the rows, and returns how many runs failed."""
     failed = 0
@@ -117,7 +120,7 @@ def measure(options, rows):
                 print(f"local_steps: {rate} {side} {method}", file=sys.stderr)
                 with tempfile.TemporaryDirectory() as folder:
                     try:
-                        measured = globals()[side](options, rate, ROOT / "configs" / f"{config}.toml", keys, pathlib.Path(folder))
+                        measured = MEASURES[side](options, rate, ROOT / "configs" / f"{config}.toml", keys, pathlib.Path(folder))
                         rows.add([case | measured])
                     except (RuntimeError, OSError) as error:
                         failed += 1

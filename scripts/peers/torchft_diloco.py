@@ -65,12 +65,12 @@ def make_diloco(config, model, optimizer, manager):
     update, outer = config["update"], config["update"]["outer"]
     if outer["optimizer"] != "sgd":
         raise RuntimeError(f"update.outer.optimizer = {outer['optimizer']}: expected sgd")
-    fragments = fragments_of(model, update.get("fragments", 1))
+    fragments = fragments_of(model, update["fragments"])
     is_nesterov = outer["momentum"] > 0 and outer["nesterov"]
     outers = [torch.optim.SGD(fragment.parameters(), outer["learning_rate"], outer["momentum"], nesterov=is_nesterov)
               for fragment in fragments]
-    return DiLoCo(manager, fragments, optimizer, outers, update["inner_steps"], fragment_sync_delay=update.get("overlap_steps", 0),
-                  fragment_update_alpha=update.get("mix", 0.0), use_bucketization=True)
+    return DiLoCo(manager, fragments, optimizer, outers, update["inner_steps"], fragment_sync_delay=update["overlap_steps"],
+                  fragment_update_alpha=update["mix"], use_bucketization=True)
 
 
 def train(config, output, rank, world):

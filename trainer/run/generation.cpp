@@ -62,10 +62,12 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(arena.size(), state.device());
   sample.timers = StepTimers(communicator.clock());
   begin_clock_at({});
-  const std::vector<layers::LayerSummary> layers = state.network.summary();
-  for (const Parameter& parameter : arena.parameters()) {
-    const exchange::Bucket alone{.name = parameter.name};
-    done_when_final_.push_back(ready_shares(layers, {&alone, 1}).front());
+  if (config.network.step_ms > 0) {
+    const std::vector<layers::LayerSummary> layers = state.network.summary();
+    for (const Parameter& parameter : arena.parameters()) {
+      const exchange::Bucket alone{.name = parameter.name};
+      done_when_final_.push_back(ready_shares(layers, {&alone, 1}).front());
+    }
   }
   const bool overlaps = config.compression.overlap && plan.overlap_obstacle.empty();
   if (overlaps || config.update.traits().overlap_steps > 0)
@@ -184,7 +186,7 @@ void Generation::backward(const layers::GradientReady& ready) {
       kernels::add(sum, gradient, sum);
       kernels::synchronize(state.device());  // whoever is told reads in another thread's order
     }
-    time.reach(done_when_final_[parameter]);
+    if (!done_when_final_.empty()) time.reach(done_when_final_[parameter]);
     ready(parameter);
   };
   // It captures no more than std::function holds without allocating.

@@ -74,9 +74,10 @@ struct Generation {
   /// Makes the run's time continue from `time`.
   void begin_clock_at(Moment time);
 
-  Buffer<float> accumulated_;            // sum over micro-batches; empty without gradient accumulation
-  Moment clock_offset_;                  // from the group's clock to the run's
-  std::vector<double> done_when_final_;  // by parameter: the share of backward that makes its gradient final
+  Buffer<float> accumulated_;  // sum over micro-batches; empty without gradient accumulation
+  Moment clock_offset_;        // from the group's clock to the run's
+  std::vector<double>
+      done_when_final_;  // by parameter: the share of backward behind which it is final; empty without step_ms
 
  public:
   const RunSpec& config;

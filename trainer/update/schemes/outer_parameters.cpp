@@ -96,15 +96,12 @@ void OuterParameters::give(Tensors tensors, float mix) {
 }
 
 void OuterParameters::save_inner(Archive& archive, const std::string& field) const {
-  kernels::HostMirror<float> inner;
-  archive.put_array<float>(field, inner.of(inner_.values()));
+  kernels::put_view(archive, field, View<const float>(inner_.values()));
 }
 
 void OuterParameters::load_inner(const Archive& archive, const std::string& field) {
   keep();
-  Buffer<float> inner(inner_.size());
-  archive.get_array(field, inner.host());
-  kernels::copy(inner.view(), inner_.values());
+  kernels::get_view(archive, field, inner_.values());
 }
 
 }  // namespace dragonn::trainer
