@@ -76,8 +76,8 @@ struct Generation {
 
   Buffer<float> accumulated_;  // sum over micro-batches; empty without gradient accumulation
   Moment clock_offset_;        // from the group's clock to the run's
-  std::vector<double>
-      done_when_final_;  // by parameter: the share of backward behind which it is final; empty without step_ms
+  // By parameter: the share of backward behind which its gradient is final. Empty without network.step_ms.
+  std::vector<double> done_when_final_;
 
  public:
   const RunSpec& config;
