@@ -22,6 +22,7 @@
 #include "core/program.h"
 #include "core/program_pages.h"
 #include "core/settings.h"
+#include "program/elastic.h"
 #include "program/sample.h"
 #include "program/tokenize.h"
 #include "trainer/command_line.h"
@@ -30,6 +31,8 @@
 namespace {
 
 using namespace dragonn;
+using program::declare_coordinator;
+using program::declare_replay;
 using program::declare_sample;
 using program::declare_tokenize;
 
@@ -92,6 +95,12 @@ const std::vector<Subcommand>& subcommands() {
        [](const Words& words) {
          return std::vector<std::string>{words.all ? "--print-config=all" : "--print-config"};
        }},
+      {"coordinator",
+       "Decide who trains together in an elastic run",
+       {"coordinator run.toml --workers 8 --set comm.rendezvous=tcp:host1:4000"},
+       {},
+       {},
+       declare_coordinator},
       {"evaluate",
        "Evaluate a run on the test split and print JSON",
        {"evaluate runs/a", "evaluate runs/a/checkpoints/step-00000100"},
@@ -129,6 +138,12 @@ const std::vector<Subcommand>& subcommands() {
          std::erase(arguments, "");
          return arguments;
        }},
+      {"replay",
+       "Repeat an elastic run on local workers, to the same bits",
+       {"replay runs/a", "replay runs/a --until 120 --member 2"},
+       {},
+       {},
+       declare_replay},
       {"sample",
        "Continue a text with a trained language model",
        {"sample runs/gpt --prompt \"Once upon a time\" --temperature 0.8 --top-k 50",

@@ -6,7 +6,10 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -23,6 +26,7 @@
 #include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/run/device_choice.h"
+#include "trainer/run/elastic.h"
 #include "trainer/run/plan.h"
 #include "trainer/run/run.h"
 #include "trainer/run/signals.h"
@@ -192,6 +196,22 @@ int run_by_tcp(const CommandLine& line, const RunSpec& config, const std::except
   }
 }
 
+/// Runs as a member of an elastic run. Rank 0's process runs the coordinator, too, unless that is a process of its own.
+int run_as_member(const CommandLine& line, const RunSpec& config) {
+  log::set_level(config.logging.level);
+  require(line.evaluate.empty(), "--evaluate does not go with comm.elastic = true: expected --set comm.elastic=false");
+  const auto tcp = comm::tcp_options(config.comm.rendezvous, config.comm.timeout_s, config.comm.secret_file);
+  const Job job = make_job(line, config);
+  std::jthread serving;
+  if (tcp.rank == 0 && config.comm.coordinator == RunsCoordinator::kRankZero) {
+    auto coordinator = std::make_unique<comm::RunCoordinator>(coordinator_options(config.comm, tcp.size));
+    serving = std::jthread([served = std::move(coordinator)](const std::stop_token& stop) { served->serve(stop); });
+  }
+  const int exit_code = run_elastic(job, tcp.rank);
+  if (serving.joinable() && exit_code == 0) serving.join();  // until the others have ended, too
+  return exit_code;
+}
+
 int run(const CommandLine& line) {
   if (line.list) {
     load_named_plugins(line);
@@ -211,6 +231,7 @@ int run(const CommandLine& line) {
   const bool by_tcp = config.comm.process_backend() == Backend::kTcp;
   // They need no other process.
   const bool alone = (unreadable || is_for_one(line)) && !comm::detect_process();
+  if (by_tcp && config.comm.elastic && !unreadable && !is_for_one(line)) return run_as_member(line, config);
   if (by_tcp && !alone) return run_by_tcp(line, config, unreadable);
   if (!by_tcp && comm::launched_by_mpi()) return run_by_mpi(line, config, unreadable);
   if (unreadable) std::rethrow_exception(unreadable);

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
+#include <fcntl.h>
 #include <map>
 #include <optional>
 #include <poll.h>
@@ -70,6 +72,8 @@ bool is_closed(const Descriptor& socket) {
   return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+constexpr const char* kGivenUp = "this group is given up";
+
 /// State and helpers that the coordinator and the joiners share.
 class Participant {
  public:
@@ -82,9 +86,10 @@ class Participant {
  protected:
   /// Returns the deadline of the rendezvous, later by `steps` times the grace.
   Deadline deadline(int steps = 0) const {
-    return start_ + (deadline_after(options_.timeout_s + steps * kGraceSeconds) - std::chrono::steady_clock::now());
+    return start_ +
+           (deadline_after(options_.connecting_s() + steps * kGraceSeconds) - std::chrono::steady_clock::now());
   }
-  std::string within() const { return fmt::format("within {} s (comm.timeout_s)", options_.timeout_s); }
+  std::string within() const { return fmt::format("within {} s (comm.timeout_s)", options_.connecting_s()); }
   CommError error(const std::string& problem) const {
     return CommError(fmt::format("rank {} of {}, rendezvous over TCP at {}: {}", options_.rank, options_.size,
                                  options_.rendezvous.text(), problem));
@@ -126,6 +131,10 @@ class Coordinator : Participant {
 
  private:
   Descriptor listen() const {
+    if (options_.door) {
+      if (Descriptor door(::fcntl(options_.door->get(), F_DUPFD_CLOEXEC, 0)); door.valid()) return door;
+      throw error(fmt::format("cannot listen there: {}", std::strerror(errno)));
+    }
     const Rendezvous& place = options_.rendezvous;
     SocketResult door;
     if (place.is_loopback()) {
@@ -151,6 +160,7 @@ class Coordinator : Participant {
       }
       for (const RefusedConnection& refused : listener_.refused()) remember(refused);
       if (!starved.empty()) note(starved);
+      if (options_.is_given_up && options_.is_given_up()) note(kGivenUp);
       if (published_ && !published_->still_there()) note("another run replaced the file");
       if (!problem_.empty()) end = std::min(end, problem_end_);
       if (std::chrono::steady_clock::now() >= end) break;
@@ -291,6 +301,7 @@ class Joiner : Participant {
     std::string problem;
     double pause = kFirstRetrySeconds;
     while (!try_to_join(problem)) {
+      if (options_.is_given_up && options_.is_given_up()) fail(kGivenUp);
       if (std::chrono::steady_clock::now() >= deadline()) {
         // A rank 0 that refuses this one ends before long; then nobody is there any more.
         if (!refusal_.empty()) problem = refusal_ == problem ? refusal_ : refusal_ + "; at last: " + problem;

@@ -20,8 +20,6 @@
 namespace dragonn::comm {
 namespace {
 
-/// A rank that failed waits at most this long until the others have closed their connections.
-constexpr double kShutdownSeconds = 3;
 /// A rank that is asked which rank it waits for has this much time to answer.
 constexpr double kAnswerSeconds = 0.5;
 
@@ -52,7 +50,10 @@ Request request_of(int peer, std::size_t number, bool is_receive) {
 class TcpCommunicator final : public Communicator {
  public:
   TcpCommunicator(const TcpOptions& options, std::vector<Descriptor> connections)
-      : rank_(options.rank), timeout_s_(options.timeout_s), polled_(connections.size()) {
+      : rank_(options.rank),
+        timeout_s_(options.timeout_s),
+        farewell_s_(options.farewell_s),
+        polled_(connections.size()) {
     for (Descriptor& connection : connections) {
       links_.push_back(connection.valid() ? std::make_unique<Link>(std::move(connection)) : nullptr);
     }
@@ -109,7 +110,7 @@ class TcpCommunicator final : public Communicator {
         move(link);
       });
       const auto is_closed = [](const auto& link) { return link == nullptr || link->in.is_closed(); };
-      move_for(lock, kShutdownSeconds, [&] { return std::ranges::all_of(links_, is_closed); });
+      move_for(lock, farewell_s_, [&] { return std::ranges::all_of(links_, is_closed); });
     } catch (const std::exception& failure) {
       report_unsent(failure);
     }
@@ -314,6 +315,7 @@ class TcpCommunicator final : public Communicator {
 
   int rank_;
   double timeout_s_;
+  double farewell_s_;
   PeerProcesses peers_;
   std::mutex mutex_;                          // guards all below: abort() may come from another thread
   std::vector<std::unique_ptr<Link>> links_;  // by rank, null for this one

@@ -21,6 +21,16 @@ struct TcpOptions {
   double timeout_s = 120;      ///< longest wait for one message, and for all ranks to come, in seconds
   /// Known to all ranks and to no outsider; without it whoever reaches a port of the run can join or end it.
   std::shared_ptr<const Secret> secret = nullptr;
+
+  // Of groups that follow one another in a process (comm/elastic/member.h).
+  double connect_timeout_s = 0;  ///< longest wait for all ranks to come; 0: timeout_s
+  double farewell_s = 3;         ///< a rank that failed waits so long until the others have closed their connections
+  /// A socket that listens already, for rank 0 in the place of the rendezvous; shared because options are copied.
+  std::shared_ptr<const Descriptor> door = nullptr;
+  /// Asked while ranks are waited for: true ends the wait with an error. Empty: never.
+  std::function<bool()> is_given_up = {};
+
+  double connecting_s() const { return connect_timeout_s > 0 ? connect_timeout_s : timeout_s; }
 };
 
 /// Reads this process's options from the environment: rank and size by detect_process(), the rendezvous by

@@ -64,6 +64,7 @@ const std::map<std::string, Folders>& subfolders() {
       {"comm/local", {"comm", "comm/virtual"}},
       {"comm/mpi", {"comm"}},
       {"comm/tcp", {"comm"}},
+      {"comm/elastic", {"comm", "comm/tcp"}},
       {"comm/sparse", {"comm"}},
       {"bench", {}},
       {"bench/cuda", {"bench"}},

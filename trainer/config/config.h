@@ -83,6 +83,11 @@ constexpr auto choices(Bootstrap) {
   return std::array{"mpi", "tcp"};
 }
 
+enum class RunsCoordinator { kRankZero, kSeparate };
+constexpr auto choices(RunsCoordinator) {
+  return std::array{"rank_zero", "separate"};
+}
+
 enum class NetworkKind { kNone, kAlphaBeta };
 constexpr auto choices(NetworkKind) {
   return std::array{"none", "alpha-beta"};

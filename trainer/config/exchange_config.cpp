@@ -225,6 +225,30 @@ exchange::ExchangeRules exchange_rules(const Config& config) {
   return rules;
 }
 
+/// Refuses what an elastic run cannot redo or repeat.
+void check_elastic(const Config& config) {
+  const CommConfig& comm = config.comm;
+  if (!comm.elastic) {
+    const char* const key = comm.min_workers != 1                            ? "min_workers"
+                            : comm.coordinator != RunsCoordinator::kRankZero ? "coordinator"
+                                                                             : nullptr;
+    return require(key == nullptr, "comm.{} is of no use with comm.elastic = false: expected comm.elastic = true",
+                   key == nullptr ? "" : key);
+  }
+  require(comm.backend == Backend::kTcp, "comm.elastic = true needs comm.backend = \"tcp\", not \"{}\"",
+          name_of(comm.backend));
+  const auto refuse = [](bool is_set, const char* what, const char* expected) {
+    require(!is_set, "comm.elastic = true does not go with {}: expected {}", what, expected);
+  };
+  refuse(config.train.non_finite == NonFinite::kSkip, "train.non_finite = \"skip\"", "\"error\"");
+  refuse(config.compression.select_tensors.is(SelectTensors::kCostModel),
+         "compression.select_tensors = \"cost_model\", which measures this group of workers", "\"all\", or elements");
+  refuse(config.update.traits().delays || config.update.traits().overlap_steps > 0,
+         "update.delay_steps or update.overlap_steps", "0");
+  refuse(config.logging.trace > 0 || !config.logging.dump_gradients.empty() || config.logging.tensorboard,
+         "logging.trace, logging.dump_gradients or logging.tensorboard", "none of them");
+}
+
 void check_comm(const Config& config) {
   const CommConfig& comm = config.comm;
   const bool is_nccl = comm.backend == Backend::kNccl;
@@ -255,6 +279,7 @@ void check_comm(const Config& config) {
   require_tcp("rendezvous", comm.rendezvous);
   require_tcp("secret_file", comm.secret_file);
   if (!comm.rendezvous.empty()) comm::parse_rendezvous(comm.rendezvous);
+  check_elastic(config);
 }
 
 void check_exchange(const Config& config, const exchange::ExchangeRules& rules) {

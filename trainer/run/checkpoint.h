@@ -23,6 +23,7 @@
 
 #include "comm/communicator.h"
 #include "core/archive.h"
+#include "exchange/resize.h"
 
 namespace dragonn::trainer {
 
@@ -81,6 +82,10 @@ class StateSource {
   virtual std::string name() const = 0;
   /// Returns the number of those ranks.
   virtual int workers() = 0;
+  /// Returns whose state rank `rank` of a group of another size takes over.
+  virtual std::vector<exchange::RankToTake> ranks_to_take(int rank, int size) {
+    return exchange::ranks_to_take(rank, size, workers());
+  }
 };
 
 /// A checkpoint's folder. @throws as CheckpointStore::read_model and read_rank.

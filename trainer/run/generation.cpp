@@ -95,7 +95,7 @@ DataPosition Generation::reshard_from(StateSource& source) {
     if (source.model().contains(kSelection))
       selection = parse_selection(source.model().get_text(kSelection), source.name());
   } else {
-    for (const auto& [saved, what] : exchange::ranks_to_take(rank, size, workers)) {
+    for (const auto& [saved, what] : source.ranks_to_take(rank, size)) {
       const Archive archive = source.rank(saved);
       gradient_exchange->reshard_from(archive, what);
       if (what.methods) state.load_optimizer(source.model(), archive);
@@ -112,11 +112,14 @@ void Generation::save(Archive* model, Archive& rank, std::span<const float> mean
   gradient_exchange->save(rank);
   scheme->save(rank, kScheme);
   state.save_rank(rank);
-  if (model == nullptr) return;
-  state.save(*model, model_parameters(), mean_statistics);
-  scheme->save_shared(*model, kScheme);
+  if (model != nullptr) save_model(*model, mean_statistics);
+}
+
+void Generation::save_model(Archive& model, std::span<const float> mean_statistics) {
+  state.save(model, model_parameters(), mean_statistics);
+  scheme->save_shared(model, kScheme);
   // What was measured for an advice alone decides nothing: a resumed run measures it anew.
-  if (selection && wants_costs(config, communicator.size())) model->put_text(kSelection, to_json(*selection));
+  if (selection && wants_costs(config, communicator.size())) model.put_text(kSelection, to_json(*selection));
 }
 
 bool Generation::ends_unsettled() const {

@@ -35,6 +35,8 @@ struct Generation {
   DataPosition reshard_from(StateSource& source);
   /// Local. Saves the state of this rank, and on rank 0 the model's. @param mean_statistics over all ranks.
   void save(Archive* model, Archive& rank, std::span<const float> mean_statistics);
+  /// Local. Saves the model's state alone, also after a step that has failed: only a commit changes it.
+  void save_model(Archive& model, std::span<const float> mean_statistics);
 
   /// Computes this rank's gradient of the next batch. With overlap the last micro-batch's backward is only started, for
   /// an exchange whose gate is `overlapped`: finish_gradient() waits for its end, with and without an exchange.

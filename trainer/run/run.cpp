@@ -9,11 +9,13 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <omp.h>
 
 #include "comm/agreement.h"
 #include "core/fault_point.h"
 #include "core/file.h"
+#include "core/hash.h"
 #include "core/log.h"
 #include "core/program.h"
 #include "core/units_text.h"
@@ -58,7 +60,7 @@ void move_aside(const RunFolder& folder) {
   fs::path target;
   std::vector<fs::path> files = event_files(folder.path);
   files.insert(files.end(), {folder.config(), folder.metrics(), folder.summary(), folder.log(), folder.profile(),
-                             folder.trace(), folder.checkpoints(), folder.gradients()});
+                             folder.trace(), folder.membership(), folder.checkpoints(), folder.gradients()});
   for (const fs::path& file : files) {
     if (!fs::exists(file)) continue;
     if (target.empty()) {
@@ -174,49 +176,107 @@ comm::LocalOptions local_options(const Config& config) {
   return {.timeout_s = config.comm.timeout_s, .network = network.modelled(), .compute = network.compute};
 }
 
-int run_training(const Job& job, comm::Communicator& communicator) {
+RankRun::RankRun(const Job& job, const Commits& commits) : job_(job), commits_(commits) {}
+RankRun::~RankRun() = default;
+
+int RankRun::train(comm::Communicator& communicator, MembershipRecord* generation) {
   std::optional<ClockPause> setting_up(std::in_place, communicator.clock());
+  const DeviceChoice choice = choose_device(job_.config, communicator);
+  set_threads(job_.config);
+  GpuLink link(job_.config, communicator, choice);
+  try {
+    if (has_begun_) {
+      go_on(communicator, *generation);
+    } else {
+      begin(communicator, choice, generation);
+    }
+    setting_up.reset();
+    const bool stops = generation != nullptr && generation->plan.stops;
+    const int exit_code =
+        stops ? training_->stop("too few workers (comm.min_workers)") : trainer::train(*training_, communicator);
+    training_.reset();
+    link.finish();
+    return exit_code;
+  } catch (const CommError&) {
+    // What was left before stays until the next group has begun.
+    if (has_begun_ && !left_) left_ = training_->leave();
+    training_.reset();  // before its communicator
+    throw;
+  } catch (const std::exception&) {
+    training_.reset();
+    throw;
+  }
+}
+
+void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord* generation) {
   const int rank = communicator.rank();
-  const DeviceChoice choice = choose_device(job.config, communicator);
-  set_threads(job.config);
-  GpuLink link(job.config, communicator, choice);
   std::optional<layers::Network> network;
-  RunPlan plan;
   std::string checkpoint;
-  FolderLock lock;
+  lock_ = {};  // of a group that failed before it had begun
   comm::all_ranks_or_none(communicator, [&] {
     fault_point("start");
-    network = make_network(job.config, *job.data.train, choice.device);
-    plan = plan_run(job.config, *network, communicator.size(), choice.device);
+    network = make_network(job_.config, *job_.data.train, choice.device);
+    plan_ = plan_run(job_.config, *network, communicator.size(), choice.device);
   });
-  check_resources(communicator, plan, job.config, job.folder.path, choice);
-  std::optional<TrainingState> state;
-  std::optional<Training> training;
+  check_resources(communicator, plan_, job_.config, job_.folder.path, choice);
   comm::all_ranks_or_none(communicator, [&] {
-    state.emplace(job.config, std::move(*network));
-    training.emplace(job, plan, *state, communicator);
+    state_.emplace(job_.config, std::move(*network));
+    state_->commits = commits_;
+    training_ = std::make_unique<Training>(job_, plan_, *state_, communicator);
   });
-  comm::rank_zero_or_none(communicator, [&] { checkpoint = prepare_folder(job, *training, lock).string(); });
+  comm::rank_zero_or_none(communicator, [&] { checkpoint = prepare_folder(job_, *training_, lock_).string(); });
   communicator.broadcast_text(0, checkpoint);
 
   log::info(rank, "dragonn {}: {} ({} parameters) on {} ({} samples), {} workers ({}), {}", version(),
-            job.config.model.name, plan.parameters, job.config.data.name, job.data.train->size(), communicator.size(),
-            comm::backend_name(communicator), describe_method(job.config, plan, communicator.size()));
+            job_.config.model.name, plan_.parameters, job_.config.data.name, job_.data.train->size(),
+            communicator.size(), comm::backend_name(communicator),
+            describe_method(job_.config, plan_, communicator.size()));
   log::info(rank, "device: {}", choice.describe());
-  log_network(job.config, communicator);
-  for (const std::string& note : job.config.notes) log::info(rank, "{}", note);
-  for (const std::string& note : job.data.notes) log::info(rank, "{}", note);
+  log_network(job_.config, communicator);
+  for (const std::string& note : job_.config.notes) log::info(rank, "{}", note);
+  for (const std::string& note : job_.data.notes) log::info(rank, "{}", note);
   if (checkpoint.empty()) {
-    training->share_initial_weights();
+    training_->share_initial_weights();
   } else {
     CheckpointSource source(checkpoint);
-    training->resume(source);
+    training_->resume(source);
   }
-  training->choose_tensors();
-  setting_up.reset();
-  const int exit_code = train(*training, communicator);
-  link.finish();
-  return exit_code;
+  training_->choose_tensors();
+  if (generation == nullptr) return;
+  generation->resumed = checkpoint;
+  begin_generation(communicator, *generation);
+}
+
+void RankRun::go_on(comm::Communicator& communicator, MembershipRecord& generation) {
+  comm::all_ranks_or_none(communicator, [&] {
+    plan_ = plan_run(job_.config, state_->network, communicator.size(), state_->device());
+    training_ = std::make_unique<Training>(job_, plan_, *state_, communicator);
+    if (communicator.rank() == 0) log::set_file(job_.folder.log());
+  });
+  log::info(communicator.rank(), "generation {}: {} workers (members {}); {}", generation.plan.number,
+            communicator.size(), fmt::join(generation.plan.members, ", "), generation.why);
+  training_->go_on(*left_);
+  begin_generation(communicator, generation);
+}
+
+void RankRun::begin_generation(comm::Communicator& communicator, MembershipRecord& generation) {
+  Training& training = *training_;
+  generation.step = state_->progress.step;
+  const std::uint64_t hash = check_replicas(communicator, training.generation().model_parameters(), generation.step);
+  generation.parameters_hash = hash_text(hash);
+  comm::rank_zero_or_none(communicator, [&] { append_membership(job_.folder.membership(), generation); });
+  state_->commits.run([&] { communicator.barrier(); });
+  has_begun_ = true;
+  left_.reset();
+}
+
+void RankRun::leave_at(const Commits::End& end) {
+  commits_.leave_at(end);
+  if (state_) state_->commits.leave_at(end);
+}
+
+int run_training(const Job& job, comm::Communicator& communicator) {
+  return RankRun(job).train(communicator);
 }
 
 void run_evaluation(const Job& job, const fs::path& checkpoint, comm::Communicator& communicator) {

@@ -4,13 +4,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "comm/communicator.h"
 #include "comm/local/local.h"
+#include "core/file.h"
 #include "data/dataset.h"
 #include "layers/network.h"
 #include "trainer/config/config.h"
+#include "trainer/run/commits.h"
+#include "trainer/run/device_choice.h"
+#include "trainer/run/membership_record.h"
+#include "trainer/run/plan.h"
+#include "trainer/run/training_state.h"
 
 namespace dragonn::trainer {
 
@@ -23,6 +31,7 @@ struct RunFolder {
   std::filesystem::path log() const { return path / "log.txt"; }
   std::filesystem::path profile() const { return path / "profile.json"; }
   std::filesystem::path checkpoints() const { return path / "checkpoints"; }
+  std::filesystem::path membership() const { return path / "membership.jsonl"; }
   std::filesystem::path trace() const { return path / "trace.json"; }
   std::filesystem::path gradients() const { return path / "gradients"; }
 };
@@ -45,9 +54,48 @@ struct Job {
 /// does not see.
 comm::LocalOptions local_options(const Config& config);
 
-/// Collective. Trains and returns the exit code (Training::train).
-/// Rank 0 prepares the run folder: the files of an earlier run that is not resumed are moved to earlier-N in it, never
-/// overwritten. @throws comm::CollectiveError, CommError.
+class Training;   // trainer/run/training.h
+class LeftState;  // likewise
+
+/// One rank of a run: it trains with one group of workers or, in an elastic run, with several that follow one another.
+class RankRun {
+ public:
+  /// @param job outlives this.  @param commits of an elastic run, or of the replay of one.
+  explicit RankRun(const Job& job, const Commits& commits = {});
+  ~RankRun();
+  RankRun(const RankRun&) = delete;
+  RankRun& operator=(const RankRun&) = delete;
+
+  /// Collective. Trains with a group and returns the exit code (Training::train). The first group begins the run: its
+  /// rank 0 prepares the run folder, where the files of an earlier run that is not resumed are moved to earlier-N,
+  /// never overwritten. Another one goes on from what this rank has left, unless no rank has begun.
+  /// @param generation of an elastic run; rank 0 writes it to membership.jsonl.
+  /// @throws comm::CollectiveError, CommError: what this rank has committed is kept for the next group.
+  int train(comm::Communicator& communicator, MembershipRecord* generation = nullptr);
+
+  /// Returns the number of agreements that this rank has committed.
+  std::uint64_t place() const { return state_ ? state_->commits.place() : 0; }
+  /// Returns what this rank has left when its last group was over; null if none was.
+  LeftState* left() { return left_.get(); }
+  void leave_at(const Commits::End& end);
+
+ private:
+  void begin(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord* generation);
+  void go_on(comm::Communicator& communicator, MembershipRecord& generation);
+  /// Collective. Compares the replicas, writes the generation, and agrees that it has begun.
+  void begin_generation(comm::Communicator& communicator, MembershipRecord& generation);
+
+  const Job& job_;
+  Commits commits_;
+  RunPlan plan_;
+  FolderLock lock_;
+  std::optional<TrainingState> state_;
+  std::unique_ptr<Training> training_;
+  std::unique_ptr<LeftState> left_;
+  bool has_begun_ = false;
+};
+
+/// Collective. Trains with one group (RankRun::train).
 int run_training(const Job& job, comm::Communicator& communicator);
 
 /// Collective. Evaluates a checkpoint on the test split; rank 0 prints one JSON object.

@@ -118,6 +118,24 @@ void Training::resume(StateSource& source) {
   if (source.workers() != communicator_.size()) tell_resize(stopped, source.workers());
 }
 
+void Training::go_on(LeftState& left) {
+  goes_on_ = true;
+  resume(left);
+  if (left.workers() == communicator_.size() || state_.network.statistics().size() == 0) return;
+  kernels::copy(mean_statistics(communicator_, state_.network).view(), state_.network.statistics());
+}
+
+std::unique_ptr<LeftState> Training::leave() {
+  auto left = std::make_unique<LeftState>(communicator_.rank(), communicator_.size());
+  if (before_step_) {
+    left->own = std::move(*before_step_);
+  } else {
+    generation_.save(nullptr, left->own, {});
+  }
+  generation_.save_model(left->shared, TrainingState::statistics_of(left->own));
+  return left;
+}
+
 void Training::tell_resize(const DataPosition& stopped, int workers) {
   const RunPosition& position = state_.position;
   const std::uint64_t step = state_.progress.step;
@@ -128,6 +146,8 @@ void Training::tell_resize(const DataPosition& stopped, int workers) {
                   "samples instead of {}; schedules in epochs count step {} as step {}",
                   communicator_.size(), step, workers, stopped.samples(), stopped.epoch + 1, rest,
                   position.samples_per_step(), stopped.parts.back().samples_per_step, step, position.scheduled(step)));
+  if (goes_on_)
+    return log::info(communicator_.rank(), "each worker goes on with its own state; that of workers that left is lost");
   std::vector<std::string> rules = generation_.gradient_exchange->describe_resharding();
   if (state_.network.statistics().size() > 0) rules.emplace_back("batch-norm statistics start from their mean");
   if (state_.network.carries_state()) rules.emplace_back("the state carried from batch to batch starts from zeros");
@@ -149,21 +169,32 @@ int Training::train() {
   const Progress& progress = state_.progress;
   const std::uint64_t scheduled = state_.position.scheduled(progress.step);
   generation_.loader.seek(scheduled / state_.position.steps_per_epoch(), scheduled % state_.position.steps_per_epoch());
-  while (progress.step < state_.total_steps && !state_.is_out_of_patience()) {
+  const auto is_last = [&] { return progress.step == state_.total_steps || state_.is_out_of_patience(); };
+  // The group before may have left the last step that it committed without what follows one.
+  const bool is_left = goes_on_ && progress.step > 0 && generation_.scheme->communicates(progress.step, is_last());
+  if (is_left && (progress.step > state_.synchronized_step || is_last())) end_step(/*stops=*/false);
+  while (!is_last()) {
     const std::optional<StepOutcome> outcome = run_step();
     const ClockPause after_the_step(communicator_.clock());
-    if (!outcome) return stop();
-    const bool is_synchronized = generation_.scheme->is_synchronized();
-    bool last = progress.step == state_.total_steps;
-    if (is_synchronized && (last || state_.epoch_is_due(config_.train.eval_every_epochs))) evaluate_now();
-    last = last || state_.is_out_of_patience();
-    if (is_synchronized) state_.synchronized_step = progress.step;
-    if (!last && is_synchronized && outcome->stop) return stop();
-    recorder_.end_step(progress.step, last);
-    if (last || saves_after(progress.step)) save_checkpoint();
+    if (!outcome) return stop("a signal");
+    if (const auto code = end_step(outcome->stop)) return *code;
   }
   finish();
   return 0;
+}
+
+std::optional<int> Training::end_step(bool stops) {
+  const std::uint64_t step = state_.progress.step;
+  const bool is_synchronized = generation_.scheme->is_synchronized();
+  bool last = step == state_.total_steps;
+  const bool is_done = step == state_.synchronized_step;  // before this group began
+  if (is_synchronized && !is_done && (last || state_.epoch_is_due(config_.train.eval_every_epochs))) evaluate_now();
+  last = last || state_.is_out_of_patience();
+  if (is_synchronized) state_.synchronized_step = step;
+  if (!last && is_synchronized && stops) return stop("a signal");
+  recorder_.end_step(step, last);
+  if (last || saves_after(step)) save_checkpoint();
+  return std::nullopt;
 }
 
 void Training::begin_rounds() {
@@ -193,20 +224,30 @@ bool Training::is_meeting(std::uint64_t step) const {
 bool Training::may_begin(std::uint64_t step) {
   if (generation_.scheme->awaits_result()) return true;
   const bool meets = is_meeting(step);
-  if (!meets) return stop_agreement_.may_begin(meets);
+  if (meets) begin_meeting();
+  if (!meets) {
+    try {
+      return stop_agreement_.may_begin(meets);
+    } catch (const CommError&) {
+      if (state_.commits.is_elastic()) return true;  // the next meeting finds that the group has failed
+      throw;
+    }
+  }
   bool may = false;
   exchange::run_part({}, generation_.sample.timers, StepPart::kExchange,
                      [&] { may = stop_agreement_.may_begin(meets); });
   return may;
 }
 
-int Training::stop() {
+int Training::stop(const char* reason) {
+  state_.commits.require_group();
   recorder_.end_step(extremes(communicator_, state_.progress.step).second, /*is_last_of_run=*/true);
   save_checkpoint();
   log::info(communicator_.rank(),
-            "a signal stopped the run after step {}; a checkpoint is saved: --resume auto "
+            "{} stopped the run after step {}; a checkpoint is saved: --resume auto "
             "continues from it",
-            state_.progress.step);
+            reason, state_.progress.step);
+  commit();
   return kExitRequeue;
 }
 
@@ -217,6 +258,7 @@ std::optional<StepOutcome> Training::run_step() {
   StepSample& sample = generation_.sample;
   sample.timers.reset();
   const std::uint64_t period = generation_.steps_per_exchange;
+  if (period == 1) begin_meeting();
   if (period > 1 && !may_begin(progress.step + 1)) return std::nullopt;
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
   if (generation_.scheme->is_synchronized()) {
@@ -236,6 +278,7 @@ std::optional<StepOutcome> Training::run_step() {
     outcome = generation_.scheme->step(generation_, values);
     if (outcome.is_exchanged) recorder_.write_dump();
   }
+  before_step_.reset();
   ++progress.step;
   progress.samples += state_.position.samples_per_step();
   const ClockPause after_the_step(communicator_.clock());
@@ -254,16 +297,30 @@ std::optional<StepOutcome> Training::run_step() {
   return outcome;
 }
 
+void Training::begin_meeting() {
+  if (!state_.commits.is_elastic()) return;
+  state_.commits.require_group(state_.progress.step);
+  before_step_ = std::make_unique<Archive>();
+  generation_.save(nullptr, *before_step_, {});
+}
+
+void Training::commit() {
+  if (state_.commits.is_elastic()) state_.commits.run([&] { communicator_.barrier(); });
+}
+
 void Training::evaluate_now() {
+  state_.commits.require_group();
   fault_point("evaluate");
   const SharedParameters shared(state_.network, generation_.scheme->model_parameters());
   const AveragedStatistics averaged(communicator_, state_.network);
   const EvaluationResult result = evaluate(communicator_, state_.network, generation_.test);
-  state_.observe({.step = state_.progress.step,
-                  .epoch = state_.epochs_done(),
-                  .loss = result.loss,
-                  .qualities = result.qualities,
-                  .time = generation_.run_time()});
+  const EvalRecord record{.step = state_.progress.step,
+                          .epoch = state_.epochs_done(),
+                          .loss = result.loss,
+                          .qualities = result.qualities,
+                          .time = generation_.run_time()};
+  commit();
+  state_.observe(record);
   recorder_.record_evaluation();
 }
 
@@ -299,9 +356,11 @@ void Training::save_checkpoint() {
 
 void Training::finish() {
   const ClockPause pause(communicator_.clock());
+  state_.commits.require_group();
   fault_point("finish");
   DRAGONN_CHECK(generation_.scheme->is_synchronized(), "the update scheme leaves the ranks with different parameters");
   recorder_.finish(check_replicas(communicator_, generation_.model_parameters(), state_.progress.step));
+  commit();
 }
 
 }  // namespace dragonn::trainer

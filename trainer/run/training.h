@@ -2,7 +2,10 @@
 /// Training: one rank's training with one group of workers, from the first step to the last.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/generation.h"
@@ -12,6 +15,26 @@
 #include "trainer/run/stop_agreement.h"
 
 namespace dragonn::trainer {
+
+/// The state that a rank of a group that is over takes along to the next one.
+class LeftState final : public StateSource {
+ public:
+  LeftState(int rank, int workers) : rank_(rank), workers_(workers) {}
+  const Archive& model() override { return shared; }
+  /// Returns this rank's own state, whichever is asked for.
+  Archive rank(int /*rank*/) override { return own; }
+  std::string name() const override { return "the generation before"; }
+  int workers() override { return workers_; }
+  /// Each rank goes on with its own state, and nobody with that of a rank that is gone.
+  std::vector<exchange::RankToTake> ranks_to_take(int /*rank*/, int /*size*/) override {
+    return {{rank_, {.workers = workers_}}};
+  }
+
+  Archive shared, own;
+
+ private:
+  int rank_, workers_;
+};
 
 /// The loop of steps, evaluations and checkpoints. All methods are collective unless said otherwise.
 class Training {
@@ -26,6 +49,12 @@ class Training {
   void share_initial_weights();
   /// Goes on where a group of any size stopped (Generation::reshard_from); the log says how.
   void resume(StateSource& source);
+  /// Goes on where the group before stopped, of which this rank was one. What that had begun is done anew.
+  void go_on(LeftState& left);
+  /// Local. Returns the state of this rank after its last commit, when its group is over.
+  std::unique_ptr<LeftState> leave();
+  /// Saves what a run needs to go on, and returns kExitRequeue.
+  int stop(const char* reason);
   /// Trains to the end, or until a stop signal reaches some rank. Called once, after any resume. Returns the program's
   /// exit code: 0, or kExitRequeue when it stopped early with a checkpoint.
   int train();
@@ -44,8 +73,12 @@ class Training {
   bool is_meeting(std::uint64_t step) const;
   /// Asks the other ranks, where it is a meeting, whether the step may begin.
   bool may_begin(std::uint64_t step);
-  /// Saves what a run needs to go on, and returns kExitRequeue.
-  int stop();
+  /// Does what is due after a step. Returns the exit code if the run stops there.
+  std::optional<int> end_step(bool stops);
+  /// Local. Begins a step in which the ranks meet: an elastic run keeps what the step changes before it is committed.
+  void begin_meeting();
+  /// Collective. Agrees, in an elastic run, that the work since the last step counts.
+  void commit();
   void evaluate_now();
   void save_checkpoint();
   bool saves_after(std::uint64_t step) const;
@@ -62,9 +95,11 @@ class Training {
   Generation generation_;
   RunRecorder recorder_;
   CheckpointStore checkpoints_;
-  StopAgreement stop_agreement_;  // of ranks that do not communicate in every step
-  std::uint64_t overlap_steps_;   // of the update scheme
-  bool has_exchanged_ = false;    // since the model's last update
+  StopAgreement stop_agreement_;          // of ranks that do not communicate in every step
+  std::uint64_t overlap_steps_;           // of the update scheme
+  bool has_exchanged_ = false;            // since the model's last update
+  bool goes_on_ = false;                  // from another group of this process
+  std::unique_ptr<Archive> before_step_;  // of an elastic run: this rank's state before the step that is not committed
 };
 
 }  // namespace dragonn::trainer

@@ -200,6 +200,10 @@ DataPosition TrainingState::reshard_from(StateSource& source, int workers,
   return stopped;
 }
 
+std::vector<float> TrainingState::statistics_of(const Archive& rank) {
+  return rank.get_vector<float>(kStatistics);
+}
+
 void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped) {
   read_array(rank, kStatistics, network.statistics());
   if (rank.contains(kStep)) progress.step = rank.get<std::uint64_t>(kStep);

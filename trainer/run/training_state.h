@@ -18,6 +18,7 @@
 #include "trainer/config/config.h"
 #include "trainer/metrics/metrics.h"
 #include "trainer/run/checkpoint.h"
+#include "trainer/run/commits.h"
 #include "trainer/run/run_position.h"
 
 namespace dragonn::trainer {
@@ -64,6 +65,8 @@ struct TrainingState {
   /// which may have done other steps than rank 0; add_rank() is for each of the ranks that ranks_to_take() names, and
   /// all ranks go on from rank 0's step.
   void load_rank(const Archive& rank, const DataPosition& position);
+  /// Returns the statistics of the network that save_rank() has saved.
+  static std::vector<float> statistics_of(const Archive& rank);
   /// Takes the optimizer that all ranks share or, if every rank has its own (UpdateSchemeEntry::steps_locally), that of
   /// the rank. A run that has just begun to step locally goes on with the shared one. @throws ConfigError for the way
   /// back.
@@ -107,6 +110,7 @@ struct TrainingState {
   std::uint64_t total_steps = 0;      ///< updates of the whole run
   kernels::HostMirror<float> mirror;  ///< of the parameters, for hashes and checkpoints
   Progress progress;
+  Commits commits;
   std::uint64_t furthest_step = 0;      ///< of any rank, when the present group began
   std::uint64_t synchronized_step = 0;  ///< the last step before the present one that updated the model
 

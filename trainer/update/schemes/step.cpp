@@ -13,10 +13,12 @@ namespace dragonn::trainer {
 exchange::StepWord agree_on_step(Generation& generation, exchange::StepWord mine, std::uint64_t exchanged) {
   fault_point("agree");
   mine.stop = StopSignals::received() != 0;
-  exchange::StepWord agreed;
-  exchange::run_part({}, generation.sample.timers, StepPart::kExchange,
-                     [&] { agreed = exchange::reduce_step_word(generation.communicator, mine); });
-  exchange::check_finite(agreed, exchanged, generation.gradient_exchange->buckets());
+  exchange::StepWord agreed = mine;  // if the step counts although this rank has not heard of all
+  generation.state.commits.run([&] {
+    exchange::run_part({}, generation.sample.timers, StepPart::kExchange,
+                       [&] { agreed = exchange::reduce_step_word(generation.communicator, mine); });
+    exchange::check_finite(agreed, exchanged, generation.gradient_exchange->buckets());
+  });
   return agreed;
 }
 

@@ -14,7 +14,8 @@
 namespace dragonn::trainer {
 
 /// Collective, at most once in a step. Reduces the ranks' words and the signals that reached them. A scheme that
-/// exchanges rarely may agree as rarely: a stop then waits for it.
+/// exchanges rarely may agree as rarely: a stop then waits for it. What the agreement is about counts when this returns
+/// (trainer/run/commits.h).
 /// @throws comm::CollectiveError if a bucket was not finite in step `exchanged` (from 1).
 exchange::StepWord agree_on_step(Generation& generation, exchange::StepWord mine, std::uint64_t exchanged);
 

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include "comm/elastic/coordinator.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "comm/deadline.h"
+#include "core/error.h"
+#include "core/log.h"
+
+namespace dragonn::comm {
+namespace {
+
+constexpr double kLookSeconds = 0.02;
+/// A process that has connected says within this time that it joins.
+constexpr double kJoinSeconds = 5;
+/// A look that is this late means that this process was suspended, which says nothing about the members.
+constexpr double kSuspendedSeconds = 1;
+
+std::uint64_t random_token() {
+  std::random_device source;
+  const std::uint64_t high = source();
+  return (high << 32U | source()) | 1U;  // 0 is no token
+}
+
+Descriptor listen_at(const Rendezvous& place) {
+  SocketResult door;
+  if (place.is_loopback()) {
+    const std::vector<Address> addresses = resolve(place.address, door.problem);
+    if (!addresses.empty()) door = listen_on(addresses.front());
+  } else {
+    door = listen_everywhere(place.by_file() ? std::uint16_t{0} : place.address.port);
+  }
+  if (door.problem.empty()) return std::move(door.socket);
+  throw CommError(fmt::format(
+      "the coordinator cannot listen at {}: {}; it must run on that host, and comm.rendezvous may name another port",
+      place.text(), door.problem));
+}
+
+}  // namespace
+
+RunCoordinator::RunCoordinator(const CoordinatorOptions& options)
+    : options_(options),
+      token_(random_token()),
+      listener_(listen_at(options.rendezvous), options_.secret.get()),
+      membership_(options.workers, options.min_workers),
+      start_(std::chrono::steady_clock::now()),
+      beat_(start_) {
+  if (options.rendezvous.by_file())
+    published_.emplace(options.rendezvous.file, RendezvousFile{token_, addresses_of_this_machine(listener_.port())});
+}
+
+bool RunCoordinator::serve(const std::stop_token& stop) {
+  Time look = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> interval(options_.heartbeat_timeout_s / kBeatsPerTimeout);
+  while (!membership_.is_over() && !stop.stop_requested()) {
+    std::string starved;
+    for (AcceptedConnection& connection : listener_.wait(deadline_after(kLookSeconds), starved))
+      admit(std::move(connection));
+    const Time now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> late = now - look;
+    if (late.count() > kSuspendedSeconds + kLookSeconds)
+      for (const auto& peer : peers_) peer->heard += now - look;
+    look = now;
+    for (const auto& peer : peers_) hear(*peer, now);
+    if (!membership_.has_begun() && seconds_since_start(now) > options_.timeout_s) {
+      membership_.begin_with_fewer();
+      if (!membership_.has_begun())
+        for (const auto& peer : peers_)
+          drop(*peer, fmt::format("{} of {} workers came within {} s (comm.timeout_s), and comm.min_workers is {}",
+                                  membership_.present(), options_.workers, options_.timeout_s, options_.min_workers));
+      if (!membership_.has_begun()) return false;
+    }
+    send_orders();
+    const bool beats = now - beat_ >= interval;
+    if (beats) beat_ = now;
+    for (const auto& peer : peers_)
+      if (beats && peer->door && !peer->is_gone) peer->socket.send(CoordinatorLine{}.text());
+    std::erase_if(peers_, [](const auto& peer) { return peer->is_gone; });
+  }
+  return membership_.has_begun();
+}
+
+void RunCoordinator::admit(AcceptedConnection connection) {
+  const Hello& hello = connection.hello;
+  const bool is_expected = hello.token == (published_ ? token_ : 0) && hello.run == options_.rendezvous.run;
+  if (!write_all(connection.socket, bytes_of(is_expected ? kAccepted : kOtherRun), deadline_after(1)).empty()) return;
+  if (!is_expected) return;
+  auto peer = std::make_unique<Peer>();
+  peer->id = hello.rank;
+  peer->heard = std::chrono::steady_clock::now();
+  const std::string version = version_of(hello), own = version_of(hello_of(0, 1));
+  const bool is_elastic = hello.size == kElasticSize;
+  peer->socket = LineSocket(std::move(connection.socket));
+  if (!is_elastic) return drop(*peer, "the coordinator's run has comm.elastic = true");
+  if (version != own)
+    return drop(*peer, fmt::format("this process runs dragonn {}, and the coordinator runs {}", version, own));
+  peers_.push_back(std::move(peer));
+}
+
+void RunCoordinator::hear(Peer& peer, Time now) {
+  if (peer.is_gone) return;
+  std::vector<std::string> lines;
+  const bool is_open = peer.socket.read(lines);
+  if (!lines.empty()) peer.heard = now;
+  for (const std::string& text : lines) {
+    const auto line = MemberLine::parse(text);
+    if (!line) return lose(peer, "it sends what no member sends");
+    obey(peer, *line);
+    if (peer.is_gone) return;
+  }
+  if (!is_open) return lose(peer, "its connection has ended");
+  const double limit = peer.door ? options_.heartbeat_timeout_s : kJoinSeconds;
+  const std::chrono::duration<double> silence = now - peer.heard;
+  if (silence.count() > limit)
+    lose(peer, fmt::format("it is silent for {} s (comm.heartbeat_timeout_s)", options_.heartbeat_timeout_s));
+}
+
+void RunCoordinator::obey(Peer& peer, const MemberLine& line) {
+  if (line.kind == MemberLine::Kind::kJoin) return join(peer, line.place);
+  if (!peer.door) return lose(peer, "it has not joined");
+  if (line.kind == MemberLine::Kind::kReport) membership_.report(peer.id, line.generation, line.place, line.why);
+  if (line.kind != MemberLine::Kind::kFinish) return;
+  membership_.finish(peer.id, line.place);
+  CoordinatorLine bye;
+  bye.kind = CoordinatorLine::Kind::kBye;
+  peer.socket.send(bye.text());
+}
+
+void RunCoordinator::join(Peer& peer, std::uint64_t port) {
+  const auto address = remote_address(peer.socket.descriptor());
+  if (peer.door || !address || port > 65535) return lose(peer, "it cannot join");
+  if (member(peer.id) != nullptr) return drop(peer, fmt::format("two processes were started as rank {}", peer.id));
+  if (peer.id < 0 || peer.id >= options_.workers)
+    return drop(peer, fmt::format("this process was started as rank {}, and the run has {} workers: ranks are numbered "
+                                  "from 0",
+                                  peer.id, options_.workers));
+  peer.door = address;
+  peer.door->port = port;
+  membership_.join(peer.id);
+}
+
+void RunCoordinator::drop(Peer& peer, const std::string& why) {
+  CoordinatorLine line;
+  line.kind = CoordinatorLine::Kind::kDrop;
+  line.why = why;
+  peer.socket.send(line.text());
+  peer.is_gone = true;
+}
+
+void RunCoordinator::lose(Peer& peer, const std::string& why) {
+  if (peer.door && membership_.has_begun() && membership_.is_present(peer.id))
+    log::warning(0, "member {} has left generation {}: {}", peer.id, membership_.generation().number, why);
+  const bool was_member = peer.door.has_value();
+  drop(peer, why);
+  if (was_member) membership_.leave(peer.id, fmt::format("member {}: {}", peer.id, why));
+}
+
+void RunCoordinator::send_orders() {
+  for (Order& order : membership_.take_orders()) {
+    Peer* const peer = member(order.member);
+    if (peer == nullptr) continue;
+    if (order.kind == Order::Kind::kDrop) {
+      drop(*peer, order.why);
+      continue;
+    }
+    const bool forms = order.kind == Order::Kind::kForm;
+    CoordinatorLine line;
+    line.kind = forms ? CoordinatorLine::Kind::kForm : CoordinatorLine::Kind::kEnd;
+    line.plan = order.plan;
+    line.run = token_ + order.plan.number;
+    line.why = order.why;
+    if (forms) line.doors = doors_of(order.plan);
+    // Whoever takes no line is lost at the next look, as its connection has ended or it is silent.
+    peer->socket.send(line.text());
+  }
+}
+
+std::vector<Address> RunCoordinator::doors_of(const GenerationPlan& plan) const {
+  // A member on this machine, which came over the loopback interface, is for others where they reach this process.
+  std::optional<Address> here;
+  for (const auto& peer : peers_)
+    if (peer->door && !peer->door->is_loopback()) here = local_address(peer->socket.descriptor());
+  std::vector<Address> doors;
+  for (const int id : plan.members) {
+    const auto peer =
+        std::ranges::find_if(peers_, [&](const auto& one) { return one->id == id && one->door && !one->is_gone; });
+    // A member whose connection has just ended is no obstacle: its generation fails, and the next one is without it.
+    Address door = peer == peers_.end() ? Address{.family = Address::Family::kIpv4} : *(*peer)->door;
+    if (here && door.is_loopback()) {
+      const std::uint64_t port = door.port;
+      door = *here;
+      door.port = port;
+    }
+    doors.push_back(door);
+  }
+  return doors;
+}
+
+RunCoordinator::Peer* RunCoordinator::member(int id) {
+  const auto found =
+      std::ranges::find_if(peers_, [&](const auto& one) { return one->id == id && one->door && !one->is_gone; });
+  return found == peers_.end() ? nullptr : found->get();
+}
+
+}  // namespace dragonn::comm

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+#include "comm/elastic/member.h"
+
+#include <algorithm>
+#include <chrono>
+#include <poll.h>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "comm/deadline.h"
+#include "comm/tcp/listener.h"
+#include "core/error.h"
+
+namespace dragonn::comm {
+namespace {
+
+constexpr double kRetrySeconds = 0.1;
+constexpr double kConnectSeconds = 2;
+constexpr double kAnswerSeconds = 5;
+/// The ranks of a generation, which all have just been told, connect within this time, or twice the heartbeat timeout.
+constexpr double kFormingSeconds = 10;
+
+}  // namespace
+
+Member::Member(const MemberOptions& options) : options_(options) {
+  connect();
+  const Address here = local_address(socket_.descriptor()).value_or(Address{});
+  Address place = here;
+  place.port = 0;
+  SocketResult door = options_.rendezvous.is_loopback() ? listen_on(place) : listen_everywhere(0);
+  if (!door.problem.empty())
+    throw CommError(fmt::format("member {} cannot listen for the others: {}", id(), door.problem));
+  door_ = std::make_shared<const Descriptor>(std::move(door.socket));
+  send({.kind = MemberLine::Kind::kJoin, .place = local_address(*door_).value_or(Address{}).port});
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+Member::~Member() = default;
+
+void Member::connect() {
+  const Deadline end = deadline_after(options_.timeout_s);
+  for (;;) {
+    const std::string problem = try_to_connect();
+    if (problem.empty()) return;
+    if (std::chrono::steady_clock::now() >= end)
+      throw CommError(fmt::format("member {}: the coordinator is not there at {} within {} s (comm.timeout_s): {}",
+                                  id(), options_.rendezvous.text(), options_.timeout_s, problem));
+    std::this_thread::sleep_for(std::chrono::duration<double>(kRetrySeconds));
+  }
+}
+
+std::string Member::try_to_connect() {
+  const Rendezvous& place = options_.rendezvous;
+  std::string problem = "it has not written the file";
+  RendezvousFile file;
+  if (place.by_file()) {
+    file = RendezvousFile::read(place.file).value_or(file);
+  } else {
+    file.addresses = resolve(place.address, problem);
+  }
+  for (const Address& address : file.addresses) {
+    SocketResult connection = connect_to(address, deadline_after(kConnectSeconds));
+    problem = connection.problem;
+    if (!problem.empty()) continue;
+    Hello hello = hello_of(id(), kElasticSize);
+    hello.run = place.run;
+    hello.token = file.token;
+    const Deadline soon = deadline_after(kAnswerSeconds);
+    const auto is_answered = [&] { return wait_for(connection.socket, POLLIN, soon); };
+    problem = greet(connection.socket, hello, options_.secret.get(), soon, is_answered).text;
+    Answer answer{};
+    if (problem.empty()) problem = read_all(connection.socket, writable_bytes_of(answer), soon);
+    if (problem.empty() && answer == kHasSecret)
+      problem = "it has a secret (comm.secret_file), and this process has none";
+    if (problem.empty() && answer != kAccepted) problem = "another run uses this rendezvous";
+    if (!problem.empty()) continue;
+    socket_ = LineSocket(std::move(connection.socket));
+    return "";
+  }
+  return problem;
+}
+
+Formation Member::await_generation() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return next_ || !lost_.empty(); });
+  require_member();
+  const CoordinatorLine line = *std::exchange(next_, std::nullopt);
+  generation_ = line.plan.number;
+  has_reported_ = false;
+  const auto rank = std::ranges::find(line.plan.members, id());
+  DRAGONN_CHECK(rank != line.plan.members.end(), "generation {} is without member {}", generation_, id());
+  const Address& door = line.doors.front();
+  const std::string text = door.text();
+  const std::string host = text.substr(0, text.rfind(':'));
+  TcpOptions options{.rank = static_cast<int>(rank - line.plan.members.begin()),
+                     .size = static_cast<int>(line.plan.members.size()),
+                     .timeout_s = options_.timeout_s,
+                     .secret = options_.secret};
+  options.rendezvous = {.address = parse_host_and_port(text).value_or(HostAndPort{host}), .run = line.run};
+  options.connect_timeout_s = std::max(kFormingSeconds, 2 * options_.heartbeat_timeout_s);
+  options.farewell_s = 0;  // the coordinator tells the others
+  options.door = door_;
+  options.is_given_up = [this] { return is_over(); };
+  return {line.plan, line.why, std::move(options)};
+}
+
+bool Member::settle(std::uint64_t place, bool is_prepared, const std::string& why) {
+  std::unique_lock lock(mutex_);
+  require_member();
+  if (std::exchange(has_reported_, true)) return false;
+  ended_ = generation_;
+  if (why_.empty()) why_ = why;
+  const MemberLine report{MemberLine::Kind::kReport, generation_, place, std::exchange(why_, {})};
+  if (!socket_.send(report.text())) lost_ = "the connection to the coordinator has ended";
+  changed_.wait(lock, [&] { return next_ || !lost_.empty(); });
+  require_member();
+  return counts(next_->plan, place, is_prepared);
+}
+
+void Member::finish(std::uint64_t place) {
+  std::unique_lock lock(mutex_);
+  watched_ = nullptr;
+  if (!socket_.send(MemberLine{.kind = MemberLine::Kind::kFinish, .place = place}.text())) {
+    if (lost_.empty()) lost_ = "the connection to the coordinator has ended";
+  }
+  changed_.wait(lock, [&] { return has_finished_ || !lost_.empty(); });
+  if (!has_finished_) require_member();
+}
+
+bool Member::is_over() const {
+  const std::lock_guard lock(mutex_);
+  return is_ended();
+}
+
+void Member::watch(Communicator* communicator) {
+  const std::lock_guard lock(mutex_);
+  watched_ = communicator;
+  if (is_ended()) abort_watched();
+}
+
+void Member::run(const std::stop_token& stop) {
+  const double interval = options_.heartbeat_timeout_s / kBeatsPerTimeout;
+  RunningDeadline silence(deadline_after(options_.heartbeat_timeout_s), interval);
+  Deadline beat = deadline_after(interval);
+  while (!stop.stop_requested()) {
+    const Deadline look = std::min({beat, silence.next_look(), deadline_after(kRetrySeconds)});
+    wait_for(socket_.descriptor(), POLLIN, look);
+    std::vector<std::string> lines;
+    const bool is_open = socket_.read(lines);
+    for (const std::string& text : lines) {
+      const auto line = CoordinatorLine::parse(text);
+      if (!line) return lose("the coordinator sends what no coordinator sends");
+      obey(*line);
+      if (line->kind == CoordinatorLine::Kind::kDrop || line->kind == CoordinatorLine::Kind::kBye) return;
+    }
+    if (!is_open) return lose("the coordinator has ended");
+    if (!lines.empty()) silence = RunningDeadline(deadline_after(options_.heartbeat_timeout_s), interval);
+    if (silence.is_over())
+      return lose(
+          fmt::format("the coordinator is silent for {} s (comm.heartbeat_timeout_s)", options_.heartbeat_timeout_s));
+    if (std::chrono::steady_clock::now() < beat) continue;
+    beat = deadline_after(interval);
+    const std::lock_guard lock(mutex_);
+    socket_.send(MemberLine{}.text());
+  }
+}
+
+void Member::obey(const CoordinatorLine& line) {
+  if (line.kind == CoordinatorLine::Kind::kDrop) return lose(line.why);
+  const std::lock_guard lock(mutex_);
+  if (line.kind == CoordinatorLine::Kind::kBye) has_finished_ = true;
+  if (line.kind == CoordinatorLine::Kind::kForm) next_ = line;
+  if (line.kind == CoordinatorLine::Kind::kEnd) {
+    ended_ = std::max(ended_, line.plan.number);
+    why_ = line.why;
+    abort_watched();
+  }
+  changed_.notify_all();
+}
+
+void Member::lose(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  lost_ = why;
+  abort_watched();
+  changed_.notify_all();
+}
+
+void Member::abort_watched() {
+  if (watched_ != nullptr && is_ended()) watched_->abort(lost_.empty() ? why_ : lost_);
+}
+
+void Member::send(const MemberLine& line) {
+  const std::lock_guard lock(mutex_);
+  if (!socket_.send(line.text())) lost_ = "the connection to the coordinator has ended";
+}
+
+void Member::require_member() const {
+  if (!lost_.empty()) throw DroppedError(fmt::format("member {} is no member any more: {}", options_.id, lost_));
+}
+
+}  // namespace dragonn::comm

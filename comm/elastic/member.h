@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+/// Member: a process of an elastic run, as its coordinator sees it. docs/reliability.md explains the protocol.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "comm/communicator.h"
+#include "comm/elastic/line_socket.h"
+#include "comm/elastic/membership.h"
+#include "comm/elastic/protocol.h"
+#include "comm/tcp/rendezvous.h"
+#include "comm/tcp/secret.h"
+#include "comm/tcp/tcp.h"
+
+namespace dragonn::comm {
+
+struct MemberOptions {
+  int id = 0;                  ///< that the process asks for
+  Rendezvous rendezvous = {};  ///< of the coordinator
+  double timeout_s = 120;      ///< longest wait for the coordinator to come, and for a message of another member
+  double heartbeat_timeout_s = 5;
+  std::shared_ptr<const Secret> secret = nullptr;
+};
+
+/// The coordinator is gone, or has dropped this member: it trains no more.
+class DroppedError : public CommError {
+  using CommError::CommError;
+};
+
+/// A generation in which this process is a rank.
+struct Formation {
+  GenerationPlan plan;
+  std::string why;     ///< the generation before ended; empty for the first
+  TcpOptions options;  ///< how its ranks connect
+};
+
+/// Connects to the coordinator. A thread of its own sends beats and hears orders, whatever the process computes: when
+/// the generation is over, it aborts what the watched communicator waits for. All other calls come from one thread.
+class Member {
+ public:
+  /// Connects and joins. @throws CommError if the coordinator does not come within the timeout.
+  explicit Member(const MemberOptions& options);
+  ~Member();
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  int id() const { return options_.id; }
+  /// Waits for the next generation. @throws DroppedError.
+  Formation await_generation();
+  /// Says that this member trains no more in the present generation, and waits for the next one to be known; does
+  /// nothing where that has been said. Returns whether the agreement behind `place` counts (see counts()).
+  /// @param is_prepared  this member is in that agreement.  @throws DroppedError.
+  bool settle(std::uint64_t place, bool is_prepared, const std::string& why);
+  /// Says that this member has committed the end of the run. @throws DroppedError if it was none any more.
+  void finish(std::uint64_t place);
+  /// Returns whether the present generation is over, or this member is dropped.
+  bool is_over() const;
+  /// Aborts this communicator when the generation is over. Null: none.
+  void watch(Communicator* communicator);
+
+ private:
+  void connect();
+  /// Returns the reason why the coordinator is not there; empty once it is.
+  std::string try_to_connect();
+  void run(const std::stop_token& stop);
+  void obey(const CoordinatorLine& line);
+  void lose(const std::string& why);
+  void abort_watched();
+  void send(const MemberLine& line);
+  bool is_ended() const { return ended_ >= generation_ || !lost_.empty(); }
+  void require_member() const;
+
+  MemberOptions options_;
+  std::shared_ptr<const Descriptor> door_;  // shared with the options of each generation, which are copied
+  LineSocket socket_;
+  mutable std::mutex mutex_;  // guards all below, and sending
+  std::condition_variable changed_;
+  std::optional<CoordinatorLine> next_;
+  std::uint64_t generation_ = 0;
+  std::uint64_t ended_ = 0;  // the last generation that is over
+  bool has_reported_ = true;
+  bool has_finished_ = false;
+  std::string why_;   // the generation is over
+  std::string lost_;  // why this is no member any more
+  Communicator* watched_ = nullptr;
+  std::jthread thread_;  // last: uses all above
+};
+
+}  // namespace dragonn::comm

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+/// Membership: the coordinator's decisions of an elastic run: who trains together, from where, and what counts. A state
+/// machine without sockets, threads and clocks. docs/reliability.md explains the protocol.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace dragonn::comm {
+
+/// The members that train together, and the place from which they go on. A place is the number of agreements (steps,
+/// evaluations, beginnings of generations) that a member has committed since the run began.
+struct GenerationPlan {
+  std::uint64_t number = 0;       ///< counts from 1
+  std::uint64_t place = 0;        ///< of all members when it begins
+  std::vector<int> members = {};  ///< ids, ascending: a member's index is its rank
+  bool stops = false;             ///< too few are left: they save a checkpoint and end
+
+  auto operator<=>(const GenerationPlan&) const = default;
+};
+
+/// The coordinator's word to a member.
+struct Order {
+  enum class Kind {
+    kEnd,   ///< the generation `plan` is over: report your place
+    kForm,  ///< train as generation `plan`
+    kDrop,  ///< you are no member
+  };
+  Kind kind = Kind::kEnd;
+  int member = 0;
+  GenerationPlan plan = {};
+  std::string why = {};
+
+  auto operator<=>(const Order&) const = default;
+};
+
+/// Returns whether the agreement counts at which a member's generation ended, when the next one is `next`.
+/// @param place that the member reported.  @param is_prepared the member was in the agreement behind that place, and
+/// has all that it takes to commit it.  @throws Error if the member cannot go on from that place, which is a defect.
+bool counts(const GenerationPlan& next, std::uint64_t place, bool is_prepared);
+
+/// The members that are there, and the reports of each.
+class Membership {
+ public:
+  /// @param workers the first generation begins when so many have joined.  @param min_workers with fewer a run stops.
+  Membership(int workers, int min_workers) : workers_(workers), min_workers_(min_workers) {}
+
+  // Events. Each may lead to orders.
+
+  /// A process has come. It is dropped if the run has begun.
+  void join(int member);
+  /// The first generation begins with those that are there. Does nothing if they are too few, or it has begun.
+  void begin_with_fewer();
+  /// A member is dead, silent or has left.
+  void leave(int member, const std::string& why);
+  /// A member's group has failed, or it obeys kEnd: it trains no more in that generation.
+  void report(int member, std::uint64_t generation, std::uint64_t place, const std::string& why);
+  /// A member has committed the end of the run.
+  void finish(int member, std::uint64_t place);
+
+  /// Takes the orders since the last call.
+  std::vector<Order> take_orders();
+  const GenerationPlan& generation() const { return plan_; }
+  bool has_begun() const { return phase_ != Phase::kGathering; }
+  bool is_present(int member) const { return present_.contains(member); }
+  std::size_t present() const { return present_.size(); }
+  /// Returns whether nobody trains any more, and nobody will.
+  bool is_over() const { return phase_ == Phase::kOver; }
+
+  auto operator<=>(const Membership&) const = default;
+
+ private:
+  enum class Phase { kGathering, kTraining, kEnding, kOver };
+  enum class Standing { kTraining, kReported, kFinished };
+
+  /// Ends the generation that trains: those that have not reported are asked to.
+  void end(const std::string& why);
+  /// Forms the next generation when nobody is left to report.
+  void form_if_known();
+  void form();
+
+  int workers_, min_workers_;
+  Phase phase_ = Phase::kGathering;
+  GenerationPlan plan_;
+  std::uint64_t place_ = 0;          // the furthest that was reported
+  std::map<int, Standing> present_;  // by id; reported: waits for a generation
+  std::string why_;                  // the present generation ended
+  std::vector<Order> orders_;
+};
+
+}  // namespace dragonn::comm

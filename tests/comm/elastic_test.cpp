@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+/// Tests of members and their coordinator over the loopback interface: a member that leaves, one that is silent, one
+/// that does not fit; and the lines that they send each other.
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "comm/elastic/coordinator.h"
+#include "comm/elastic/member.h"
+#include "comm/tcp/tcp.h"
+#include "core/log.h"
+#include "tests/comm/tcp_support.h"
+#include "tests/comm/timing.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+/// A run's end, as one member saw it.
+struct Outcome {
+  std::uint64_t place = 0;
+  std::vector<std::size_t> sizes;  // of the groups in which it committed something
+  std::string error;
+};
+
+/// A member that agrees with its group so many times. @param act is called before each agreement.
+Outcome train(const MemberOptions& options, std::uint64_t places, const std::function<void(std::uint64_t)>& act = {}) {
+  Outcome outcome;
+  try {
+    Member member(options);
+    while (outcome.place < places) {
+      const Formation formation = member.await_generation();
+      try {
+        run_tcp(formation.options, [&](Communicator& communicator) {
+          member.watch(&communicator);
+          const std::shared_ptr<void> unwatch(nullptr, [&](void*) { member.watch(nullptr); });
+          while (outcome.place < places) {
+            if (act) act(outcome.place);
+            if (member.is_over()) throw CommError("the generation is over");
+            try {
+              communicator.barrier();
+            } catch (const CommError& failure) {
+              if (!member.settle(outcome.place, /*is_prepared=*/true, failure.what())) throw;
+            }
+            ++outcome.place;
+            outcome.sizes.push_back(formation.plan.members.size());
+          }
+          // A group that is over may fail in its end, too.
+          member.finish(outcome.place);
+        });
+      } catch (const CommError& failure) {
+        if (outcome.place == places) break;
+        member.settle(outcome.place, /*is_prepared=*/false, failure.what());
+      }
+    }
+  } catch (const std::exception& failure) {
+    outcome.error = failure.what();
+  }
+  return outcome;
+}
+
+/// Runs a coordinator and members, each in a thread.
+std::vector<Outcome> run_elastic(const CoordinatorOptions& options, std::uint64_t places,
+                                 const std::vector<std::function<void(std::uint64_t)>>& acts) {
+  std::vector<Outcome> outcomes(acts.size());
+  std::vector<std::jthread> threads;
+  std::jthread coordinator([&](const std::stop_token& stop) { RunCoordinator(options).serve(stop); });
+  for (std::size_t id = 0; id < acts.size(); ++id) {
+    threads.emplace_back([&, id] {
+      outcomes[id] = train({.id = static_cast<int>(id),
+                            .rendezvous = options.rendezvous,
+                            .timeout_s = options.timeout_s,
+                            .heartbeat_timeout_s = options.heartbeat_timeout_s},
+                           places, acts[id]);
+    });
+  }
+  return threads.clear(), outcomes;
+}
+
+struct Left : std::runtime_error {
+  Left() : std::runtime_error("left") {}
+};
+
+CoordinatorOptions options_in(const TemporaryFolder& folder, int workers) {
+  log::set_level(log::Level::kError);
+  CoordinatorOptions options{.workers = workers, .timeout_s = 60, .heartbeat_timeout_s = 30};
+  options.rendezvous = {.file = folder.path() / "meet"};
+  return options;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("comm");
+
+TEST_CASE("elastic: when a member leaves the others go on from the same place, in a smaller group") {
+  for (const int leaver : {0, 2}) {
+    CAPTURE(leaver);
+    const TemporaryFolder folder;
+    std::vector<std::function<void(std::uint64_t)>> acts(3);
+    acts[static_cast<std::size_t>(leaver)] = [](std::uint64_t place) {
+      if (place == 5) throw Left();
+    };
+    const std::vector<Outcome> outcomes = run_elastic(options_in(folder, 3), 9, acts);
+    for (int id = 0; id < 3; ++id) {
+      CAPTURE(id);
+      const Outcome& outcome = outcomes[static_cast<std::size_t>(id)];
+      CHECK(outcome.error == (id == leaver ? "left" : ""));
+      if (id == leaver) continue;
+      CHECK(outcome.place == 9);
+      CHECK(outcome.sizes == std::vector<std::size_t>{3, 3, 3, 3, 3, 2, 2, 2, 2});
+    }
+  }
+}
+
+TEST_CASE("elastic: too few that come in time, and a process of another number, learn why") {
+  const TemporaryFolder folder;
+  CoordinatorOptions options = options_in(folder, 3);
+  options.timeout_s = short_deadline(2);
+  options.min_workers = 2;
+  const std::vector<Outcome> fewer = run_elastic(options, 2, std::vector<std::function<void(std::uint64_t)>>(2));
+  for (const Outcome& outcome : fewer) CHECK(outcome.sizes == std::vector<std::size_t>{2, 2});
+  options.min_workers = 3;
+  const std::vector<Outcome> few = run_elastic(options, 2, std::vector<std::function<void(std::uint64_t)>>(2));
+  for (const Outcome& outcome : few) CHECK(outcome.error.find("2 of 3 workers came") != std::string::npos);
+  options.workers = options.min_workers = 2;
+  const std::vector<Outcome> more = run_elastic(options, 2, std::vector<std::function<void(std::uint64_t)>>(3));
+  CHECK(more[2].error.find("rank 2, and the run has 2 workers") != std::string::npos);
+}
+
+TEST_CASE("elastic: lines are read as they are written, and others are refused") {
+  using Kind = CoordinatorLine::Kind;
+  CoordinatorLine form;
+  form.kind = Kind::kForm;
+  form.plan = {.number = 3, .place = 17, .members = {0, 2}, .stops = true};
+  form.run = 12345;
+  form.doors = {*parse_address("10.0.0.1:4000"), *parse_address("[fe80::1]:4001")};
+  form.why = "member 1: its connection has ended";
+  CHECK(CoordinatorLine::parse(form.text()) == form);
+  CoordinatorLine end;
+  end.kind = Kind::kEnd;
+  end.plan.number = 3;
+  end.why = "silent";
+  CHECK(CoordinatorLine::parse(end.text()) == end);
+  for (const MemberLine& line :
+       {MemberLine{MemberLine::Kind::kJoin, 0, 4000}, MemberLine{}, MemberLine{MemberLine::Kind::kReport, 2, 9, "a b"},
+        MemberLine{MemberLine::Kind::kFinish, 0, 7}})
+    CHECK(MemberLine::parse(line.text()) == line);
+  for (const char* bad : {"", "hello", "join", "join x", "join 1 2", "report 1", "beat 1", "finish -1"})
+    CHECK_FALSE(MemberLine::parse(bad));
+  for (const char* bad :
+       {"", "form", "form 1 2 0 3", "form 1 2 0 3 x", "form 1 2 0 3 0@", "form 1 2 2 3 0@10.0.0.1:1 w",
+        "form 1 2 0 3 1@10.0.0.1:1,0@10.0.0.1:2 w", "form 1 2 0 3 99999999999@10.0.0.1:1 w", "end"})
+    CHECK_FALSE(CoordinatorLine::parse(bad));
+}
+
+TEST_SUITE_END();
+
+}  // namespace dragonn::comm::test

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Workers of an elastic run are killed and stopped, wherever they are: the others go on without a restart, and a replay of the
+# run ends with the same bits. A worker that was stopped finds out; with too few workers, or without the coordinator, the run stops.
+. "$(dirname "$0")/lib.sh" "$1"
+train=$BIN/dragonn-train
+unset MASTER_ADDR MASTER_PORT RANK WORLD_SIZE
+
+# start NAME RANKS ARGUMENT...: the workers of a run. Logs: NAME.RANK.log. FAULT is for the process of rank 1.
+start() {
+  local name=$1 ranks=$2 rank fault
+  ids=()
+  for ((rank = 0; rank < ranks; ++rank)); do
+    fault=()
+    [ "$rank" != 1 ] || [ -z "${FAULT:-}" ] || fault=("DRAGONN_FAULT=$FAULT")
+    env "${fault[@]}" RANK="$rank" WORLD_SIZE="$ranks" "$train" quick.toml --set comm.backend=tcp --set comm.elastic=true \
+      --set comm.heartbeat_timeout_s=${HEARTBEAT:-30} --set "comm.rendezvous=file:$WORK/$name.meet" --output "$name" "${@:3}" >"$name.$rank.log" 2>&1 &
+    ids+=($!)
+  done
+}
+# coordinate NAME RANKS ARGUMENT...: the coordinator of such a run, as a process of its own.
+coordinate() {
+  "$BIN/dragonn" coordinator quick.toml --workers "$2" --set comm.backend=tcp --set comm.elastic=true --set comm.heartbeat_timeout_s=${HEARTBEAT:-30} \
+    --set "comm.rendezvous=file:$WORK/$1.meet" "${@:3}" >"$1.coordinator.log" 2>&1 &
+  coordinator=$!
+}
+# ended NAME CODE...: the workers end with these codes, by rank.
+ended() {
+  local id codes=()
+  for id in "${ids[@]}"; do
+    wait "$id" 2>/dev/null
+    codes+=($?)
+  done
+  [ "${codes[*]}" = "${*:2}" ] || fail "$1: exit codes ${codes[*]} instead of ${*:2}: $(tail -qn 2 "$1".*.log)"
+}
+# replayed NAME: the replay has the bits of the run.
+replayed() {
+  local hash
+  hash=$(parameters_hash "$1")
+  [ -n "$hash" ] || fail "$1: no hash"
+  "$BIN/dragonn" replay "$1" >"$1.replay.log" 2>&1 || fail "$1: the replay failed: $(tail -3 "$1.replay.log")"
+  [ "$hash" = "$(parameters_hash "$1/replay")" ] || fail "$1: the replay has other parameters"
+}
+# refused PATTERN -- COMMAND...: a subcommand of dragonn ends with 2, and says why.
+refused() {
+  local status=0
+  "${@:3}" >refused.log 2>&1 || status=$?
+  [ "$status" = 2 ] && grep -q "$1" refused.log || fail "$status: ${*:3}: $(cat refused.log)"
+}
+generations() { grep -c '"generation"' "$1/membership.jsonl"; }
+has_steps() { [ -f "$1/metrics.jsonl" ] && grep -q "\"step\":$2," "$1/metrics.jsonl"; } # NAME STEP
+
+# Without a fault an elastic run has the bits of any other.
+start plain 3
+ended plain 0 0 0
+"$train" quick.toml --workers 3 --output local 2>/dev/null || fail "local"
+[ -n "$(parameters_hash local)" ] && [ "$(parameters_hash local)" = "$(parameters_hash plain)" ] || fail "plain: other parameters"
+[ "$(generations plain)" = 1 ] || fail "plain: $(cat plain/membership.jsonl)"
+replayed plain
+
+# A worker is killed, at a time; later another one.
+long=(--set train.epochs=100000 --set train.eval_every_epochs=0 --set checkpoint.every_epochs=0 --set train.max_steps=4000 --set logging.every_steps=10)
+start killed 4 "${long[@]}" --set compression.method=dgc
+wait_until "${ids[0]}" has_steps killed 50 || fail "killed: no steps"
+kill -KILL "${ids[2]}"
+wait_until "${ids[0]}" grep -q '"generation":2' killed/membership.jsonl || fail "killed: no second generation"
+sleep 0.2
+kill -KILL "${ids[1]}"
+ended killed 0 137 137 0
+[ "$(generations killed)" = 3 ] || fail "killed: $(cat killed/membership.jsonl)"
+grep -q '"members":\[0,3\],"joined":\[\],"left":\[1\],"why":"member 1: its connection has ended"' killed/membership.jsonl ||
+  fail "killed: $(cat killed/membership.jsonl)"
+replayed killed
+first=$(sed -n 's/.*"generation":2,"step":\([0-9]*\),.*/\1/p' killed/membership.jsonl)
+"$BIN/dragonn" replay killed --output state --until "$first" --member 2 2>/dev/null || fail "the state of a dead worker"
+[ -s state/member-0002/rank.safetensors ] && [ -s state/member-0002/model.safetensors ] || fail "no state of the dead worker"
+refused 'lacks --until' -- "$BIN/dragonn" replay killed --member 2
+
+# A worker that is stopped for too long is left behind, and finds out.
+HEARTBEAT=2 start stopped 3 "${long[@]}" --set train.max_steps=100000
+wait_until "${ids[0]}" has_steps stopped 50 || fail "stopped: no steps"
+kill -STOP "${ids[1]}"
+wait_until "${ids[0]}" grep -q '"generation":2' stopped/membership.jsonl || fail "stopped: no second generation"
+kill -CONT "${ids[1]}"
+wait "${ids[1]}"
+[ $? = 75 ] && grep -q 'member 1 is no member any more: .*silent for 2 s' stopped.1.log || fail "stopped: $(tail -3 stopped.1.log)"
+kill -KILL "${ids[@]}" 2>/dev/null
+wait
+
+# With a coordinator of its own a run outlives rank 0, and ends with the coordinator.
+coordinate separate 3
+start separate 3 "${long[@]}" --set comm.coordinator=separate
+wait_until "${ids[0]}" has_steps separate 50 || fail "separate: no steps"
+kill -KILL "${ids[0]}"
+ended separate 137 0 0
+wait "$coordinator" || fail "separate: the coordinator: $(cat separate.coordinator.log)"
+replayed separate
+coordinate alone 2
+start alone 2 "${long[@]}" --set comm.coordinator=separate --set train.max_steps=100000
+wait_until "${ids[0]}" has_steps alone 50 || fail "alone: no steps"
+kill -KILL "$coordinator"
+ended alone 75 75
+grep -q 'the coordinator has ended' alone.1.log || fail "alone: $(cat alone.1.log)"
+
+# With too few workers the others stop with a checkpoint, from which a run goes on.
+start few 3 "${long[@]}" --set comm.min_workers=3
+wait_until "${ids[0]}" has_steps few 50 || fail "few: no steps"
+kill -KILL "${ids[2]}"
+ended few 75 75 137
+has_checkpoint few || fail "few: no checkpoint"
+start few 2 "${long[@]}" --resume auto
+ended few 0 0
+refused 'a replay repeats a run from its beginning' -- "$BIN/dragonn" replay few
+
+# Local steps: the others keep their steps, and go on in front of the exchange.
+start rounds 3 "${long[@]}" --set train.max_steps=1000 --set update.scheme=local --set update.inner_steps=5 --set optimizer.name=adamw
+wait_until "${ids[0]}" has_steps rounds 50 || fail "rounds: no steps"
+kill -KILL "${ids[1]}"
+ended rounds 0 137 0
+[ "$(generations rounds)" = 2 ] || fail "rounds: $(cat rounds/membership.jsonl)"
+replayed rounds
+
+# Wherever a worker is killed.
+if has_fault_points; then
+  for place in forward:20 compensate_select:20 exchange:30 agree:25 settle:12 optimize:12 evaluate:2 save:2 finish:1 start:1; do
+    name=at-${place%:*}
+    FAULT="${place%:*}:1:${place#*:}:kill" start "$name" 3 --set checkpoint.every_steps=7
+    ended "$name" 0 137 0
+    [ "$place" = start:1 ] || [ "$(generations "$name")" = 2 ] || fail "$name: $(cat "$name/membership.jsonl")"
+    replayed "$name"
+  done
+fi
+
+# Settings that do not go together.
+elastic=(--set comm.backend=tcp --set comm.elastic=true)
+expect_error 2 'needs comm.backend = "tcp"' -- "$train" quick.toml --set comm.elastic=true
+expect_error 2 'comm.min_workers is of no use' -- "$train" quick.toml --set comm.min_workers=2
+expect_error 2 'does not go with train.non_finite = "skip"' -- "$train" quick.toml "${elastic[@]}" --set train.non_finite=skip
+refused 'a coordinator is for runs with comm.elastic' -- "$BIN/dragonn" coordinator quick.toml
+finish

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include "trainer/run/elastic.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "comm/agreement.h"
+#include "comm/local/local.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "trainer/config/exchange_config.h"
+#include "trainer/run/signals.h"
+#include "trainer/run/training.h"
+
+namespace dragonn::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Lets a member abort what a communicator waits for, while this lives.
+class WatchedGroup {
+ public:
+  WatchedGroup(comm::Member& member, comm::Communicator& communicator) : member_(member) {
+    member.watch(&communicator);
+  }
+  ~WatchedGroup() { member_.watch(nullptr); }
+  WatchedGroup(const WatchedGroup&) = delete;
+  WatchedGroup& operator=(const WatchedGroup&) = delete;
+
+ private:
+  comm::Member& member_;
+};
+
+/// Trains as one rank of a generation. Returns the exit code of a run that is over.
+int train_generation(RankRun& run, comm::Member& member, MembershipRecord& generation,
+                     comm::Communicator& communicator) {
+  const WatchedGroup watched(member, communicator);
+  int exit_code = 0;
+  try {
+    exit_code = run.train(communicator, &generation);
+  } catch (const comm::CollectiveError& error) {
+    if (communicator.rank() == 0) log::error(0, "{}", error.what());
+    exit_code = error.exit_code();
+  }
+  member.finish(run.place());
+  return exit_code;
+}
+
+/// Returns the hash in a run's summary.
+std::string hash_of_run(const RunFolder& run) {
+  try {
+    return nlohmann::json::parse(read_text_file(run.summary())).at("parameters_hash").get<std::string>();
+  } catch (const nlohmann::json::exception&) {
+    throw DataError(fmt::format("{}: no summary of a run", run.summary().string()));
+  }
+}
+
+/// The repetition of one run.
+class Replay {
+ public:
+  explicit Replay(const ReplayRequest& request)
+      : request_(request), records_(read_membership(RunFolder{request.run}.membership())) {
+    const MembershipRecord& first = records_.front();
+    require(first.plan.place == 0 && first.resumed.empty(),
+            "{} goes on from {}: a replay repeats a run from its beginning", request.run.string(), first.resumed);
+    job_.config = load_config(
+        RunFolder{request.run}.config(),
+        std::vector<std::string>{"comm.backend=local", "comm.elastic=false", "comm.min_workers=1",
+                                 "comm.coordinator=rank_zero", "comm.rendezvous=\"\"", "comm.secret_file=\"\""});
+    job_.folder = {request.output};
+    job_.data = load_data(job_.config);
+    for (const MembershipRecord& record : records_)
+      for (const int member : record.plan.members)
+        if (!runs_.contains(member)) runs_[member] = std::make_unique<RankRun>(job_);
+  }
+
+  int run() {
+    for (std::size_t index = 0; index < records_.size() && !is_over_; ++index) train(index);
+    if (request_.until && !is_over_)
+      throw ConfigError(fmt::format("--until {}: the run has ended before", *request_.until));
+    if (request_.until) return write_state();
+    const std::string hash = hash_of_run(job_.folder), expected = hash_of_run({request_.run});
+    if (hash != expected)
+      throw Error(fmt::format("the replay of {} has the parameters {}, and the run has {}", request_.run.string(), hash,
+                              expected));
+    log::info(0, "the replay has the parameters of the run: {}", hash);
+    return 0;
+  }
+
+ private:
+  void train(std::size_t index) {
+    const MembershipRecord& record = records_[index];
+    Commits::End end{.step = request_.until};
+    if (index + 1 < records_.size()) end.place = records_[index + 1].plan.place;
+    const std::vector<int>& members = record.plan.members;
+    std::vector<MembershipRecord> repeated(members.size());
+    comm::run_local(static_cast<int>(members.size()), local_options(job_.config), [&](comm::Communicator& group) {
+      const auto rank = static_cast<std::size_t>(group.rank());
+      RankRun& run = *runs_.at(members[rank]);
+      repeated[rank] = record;
+      run.leave_at(end);
+      try {
+        run.train(group, &repeated[rank]);
+      } catch (const GenerationOver&) {
+        // It is left where the run left it.
+      }
+    });
+    if (repeated.front().parameters_hash != record.parameters_hash)
+      throw Error(fmt::format("generation {} of {} begins with the parameters {}, and its replay with {}",
+                              record.plan.number, request_.run.string(), record.parameters_hash,
+                              repeated.front().parameters_hash));
+    const RankRun& first = *runs_.at(members.front());
+    is_over_ = request_.until && (!end.place || first.place() != *end.place);
+  }
+
+  int write_state() {
+    if (!request_.member) return 0;
+    const auto run = runs_.find(*request_.member);
+    require(run != runs_.end() && run->second->left() != nullptr, "--member {}: no member of the run before step {}",
+            *request_.member, *request_.until);
+    LeftState& left = *run->second->left();
+    const fs::path folder = request_.output / fmt::format("member-{:04}", *request_.member);
+    fs::create_directories(folder);
+    left.shared.write(folder / "model.safetensors");
+    left.own.write(folder / "rank.safetensors");
+    log::info(0, "wrote the state of member {} to {}", *request_.member, folder.string());
+    return 0;
+  }
+
+  ReplayRequest request_;
+  std::vector<MembershipRecord> records_;
+  Job job_;
+  std::map<int, std::unique_ptr<RankRun>> runs_;  // by member
+  bool is_over_ = false;                          // the last step to be repeated is done
+};
+
+}  // namespace
+
+comm::CoordinatorOptions coordinator_options(const CommConfig& config, int workers) {
+  comm::CoordinatorOptions options{.rendezvous = comm::find_rendezvous(config.rendezvous),
+                                   .workers = workers,
+                                   .min_workers = static_cast<int>(config.min_workers),
+                                   .timeout_s = config.timeout_s,
+                                   .heartbeat_timeout_s = config.heartbeat_timeout_s};
+  if (!config.secret_file.empty())
+    options.secret = std::make_shared<const comm::Secret>(comm::Secret::load(config.secret_file));
+  return options;
+}
+
+int run_elastic(const Job& job, int id) {
+  const comm::CoordinatorOptions coordinator = coordinator_options(job.config.comm, 1);
+  try {
+    comm::Member member({.id = id,
+                         .rendezvous = coordinator.rendezvous,
+                         .timeout_s = coordinator.timeout_s,
+                         .heartbeat_timeout_s = coordinator.heartbeat_timeout_s,
+                         .secret = coordinator.secret});
+    Commits commits;
+    commits.follow(member);
+    RankRun run(job, commits);
+    std::vector<int> before;
+    for (;;) {
+      const comm::Formation formation = member.await_generation();
+      MembershipRecord generation{.plan = formation.plan, .before = before, .why = formation.why};
+      std::optional<int> exit_code;
+      std::string failure;
+      try {
+        comm::run_tcp(formation.options, [&](comm::Communicator& communicator) {
+          exit_code = train_generation(run, member, generation, communicator);
+        });
+      } catch (const CommError& error) {
+        failure = error.what();
+      }
+      if (exit_code) return *exit_code;  // a group may fail behind its end
+      member.settle(run.place(), /*is_prepared=*/false, failure);
+      before = formation.plan.members;
+    }
+  } catch (const comm::DroppedError& error) {
+    log::error(id, "{}; this process ends, and its state with it", error.what());
+    return kExitRequeue;
+  }
+}
+
+int replay(const ReplayRequest& request) {
+  require(!request.member || request.until, "--member {} writes a state, and lacks --until STEP",
+          request.member.value_or(0));
+  return Replay(request).run();
+}
+
+}  // namespace dragonn::trainer
