@@ -122,9 +122,11 @@ replayed rounds
 
 # Wherever a worker is killed.
 if has_fault_points; then
-  for place in forward:20 compensate_select:20 exchange:30 agree:25 settle:12 optimize:12 evaluate:2 save:2 finish:1 start:1; do
+  for case in "forward:20 oktopk" "compensate_select:20 topk" "exchange:30 exdyna" "agree:25 dgc" "settle:12 gtopk" "optimize:12 dense" \
+    "evaluate:2 topk" "save:2 dsa" "finish:1 topk" "start:1 topk"; do
+    read -r place method <<<"$case"
     name=at-${place%:*}
-    FAULT="${place%:*}:1:${place#*:}:kill" start "$name" 3 --set checkpoint.every_steps=7
+    FAULT="${place%:*}:1:${place#*:}:kill" start "$name" 3 --set checkpoint.every_steps=7 --set compression.method="$method"
     ended "$name" 0 137 0
     [ "$place" = start:1 ] || [ "$(generations "$name")" = 2 ] || fail "$name: $(cat "$name/membership.jsonl")"
     replayed "$name"
