@@ -174,6 +174,7 @@ void TrainingState::save_rank(Archive& rank) {
   kernels::HostMirror<float> statistics, carried;
   rank.put_array<float>(kStatistics, statistics.of(network.statistics()));
   rank.put(kStep, progress.step);
+  save_position(rank, position.at(progress.step));
   rank.put(kBytesSent, progress.bytes_sent);
   save_time(rank, kSeconds, progress.time);
   rank.put_array<float>(kCarriedState, carried.of(network.state(layers::Mode::kTrain)));
@@ -200,9 +201,14 @@ DataPosition TrainingState::reshard_from(StateSource& source, int workers,
   return stopped;
 }
 
-void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped) {
+void TrainingState::load_rank(const Archive& rank, DataPosition stopped,
+                              const RunPosition::ContinueEpoch& continue_epoch) {
   read_array(rank, kStatistics, network.statistics());
   if (rank.contains(kStep)) progress.step = rank.get<std::uint64_t>(kStep);
+  if (has_position(rank)) {
+    stopped = load_position(rank);
+    position.resume(progress.step, stopped, continue_epoch);
+  }
   progress.bytes_sent = rank.get<double>(kBytesSent);
   progress.time = load_time(rank, kSeconds);
   const std::vector<float> carried = rank.get_vector<float>(kCarriedState);
