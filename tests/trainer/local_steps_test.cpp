@@ -577,8 +577,14 @@ TEST_CASE(
       store.save(generation.communicator, state.progress.step,
                  [&](Archive* model, Archive& own) { generation.save(model, own, {}); });
     });
-    CHECK(quick_run(config(24), 3, resumed.path(), checkpoint_of(stopped, stops[0]).string()).parameters ==
-          expected.parameters);
+    const fs::path checkpoint = checkpoint_of(stopped, stops[0]);
+    CHECK(quick_run(config(24), 3, resumed.path(), checkpoint.string()).parameters == expected.parameters);
+    RunSpec other_batch = config(24);
+    other_batch.train.batch_size = 2;
+    on_resharded(other_batch, 3, checkpoint, [&](std::size_t, Generation& generation) {
+      if (generation.state.progress.step != stops[0]) throw Error("all ranks go on from rank 0's step");
+    });
+    quick_run(other_batch, 3, resumed.path(), checkpoint.string());
   }
 }
 
