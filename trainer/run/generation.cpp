@@ -199,7 +199,9 @@ Clock& Generation::clock_here() {
 }
 
 double Generation::described_seconds(double share) const {
-  return share * config.network.step_ms / 1e3 / static_cast<double>(config.train.gradient_accumulation);
+  const double place = communicator.rank() / std::max(1.0, communicator.size() - 1.0);
+  const double seconds = config.network.step_ms / 1e3 * (1 + place * (config.network.slowest - 1));
+  return share * seconds / static_cast<double>(config.train.gradient_accumulation);
 }
 
 View<const float> Generation::gradient() const {
