@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "trainer/update/schemes/fragments.h"
 #include "trainer/update/schemes/inner_steps.h"
 #include "trainer/update/schemes/outer_parameters.h"
+#include "trainer/update/schemes/round_length.h"
 #include "trainer/update/schemes/step.h"
 
 namespace dragonn::trainer {
@@ -26,6 +28,7 @@ namespace {
 constexpr const char* kOuter = "outer/";
 constexpr const char* kInner = "parameters";
 constexpr const char* kArriving = "arriving";
+constexpr const char* kRound = "round/";
 
 /// Returns the entry of the outer optimizer.
 const optim::OptimizerEntry& outer_entry(const Settings& settings) {
@@ -67,11 +70,12 @@ std::unique_ptr<optim::Optimizer> make_outer(const Settings& settings, Parameter
 
 /// Every rank steps by its own gradient; every few steps the ranks exchange how far they came from their common
 /// parameters, and an outer optimizer takes these on by the mean. The model's fragments take turns, and inner steps may
-/// go on until a fragment's result arrives.
+/// go on until a fragment's result arrives; or ranks leave out steps at the end of a round.
 class Local final : public UpdateScheme {
  public:
   Local(const Settings& settings, ParameterArena& arena)
       : schedule_(schedule_of(settings)),
+        round_(settings),
         mix_(static_cast<float>(settings.number("mix"))),
         clips_(settings.flag("median_clip")),
         outer_rate_(settings.number("outer.learning_rate")),
@@ -89,30 +93,41 @@ class Local final : public UpdateScheme {
     if (!has_own_parameters_) outer_.keep();
     has_own_parameters_ = true;
     is_synchronized_ = false;
-    const std::uint64_t done = generation.state.progress.step;
-    const FragmentTurn turn = schedule_.next(done);
-    bool exchanges = schedule_.begins(done) && !values.is_last;
+    const std::uint64_t step = generation.state.progress.step + 1, end = end_of(generation, step);
+    const FragmentTurn turn = schedule_.next(step - 1);
+    const bool is_last = values.is_last || end == generation.state.total_steps;
+    bool exchanges = schedule_.begins(step - 1) && !is_last;
     if (exchanges) exchange_beside(generation, values, turn);
+    const double begin = generation.communicator.now();
     inner_steps_.step(generation, values);
+    round_.add_step(inner_steps_.end() - begin);
     split_overlap();
-    const bool arrives = turn.arrives == done + 1 || (arriving_ && arriving_->arrives == done + 1);
-    if (!arrives && !values.is_last) return {.is_exchanged = exchanges};
+    const bool arrives = turn.arrives == end || (arriving_ && arriving_->arrives == end);
+    if (!arrives && !is_last) return {.is_exchanged = exchanges};
     const bool was_exchanged = arriving_.has_value();
     if (was_exchanged) arrive(generation);
-    if (values.is_last || !was_exchanged) {
+    if (is_last || !was_exchanged) {
       exchanges = true;
-      const Part& part = values.is_last ? whole_ : parts_[turn.fragment];
-      exchange_now(generation, values, part);
-      give(generation, part, values.is_last ? 0 : mix_);
+      const Part& part = is_last ? whole_ : parts_[turn.fragment];
+      exchange_now(generation, values, part, end);
+      give(generation, part, is_last ? 0 : mix_);
     }
     is_synchronized_ = true;
-    has_own_parameters_ = !values.is_last && (schedule_.fragments > 1 || mix_ > 0);
+    has_own_parameters_ = !is_last && (schedule_.fragments > 1 || mix_ > 0);
     generation.sample.drift = drift_;
-    return {.is_exchanged = exchanges, .stop = std::exchange(stop_, false)};
+    return {.is_exchanged = exchanges,
+            .stop = std::exchange(stop_, false),
+            .skipped = end - step,
+            .inner_steps = round_.end()};
   }
 
-  bool communicates(std::uint64_t step, bool is_last) const override {
-    return is_last || schedule_.begins(step - 1) || (schedule_.next(step - 1).arrives == step && !arriving_);
+  void begin(const Generation& generation, const std::filesystem::path& earlier) override {
+    round_.begin(generation.state.progress.step, generation.state.total_steps, generation.communicator.size(), earlier);
+  }
+  bool communicates(const Generation& generation, std::uint64_t step) const override {
+    const std::uint64_t end = end_of(generation, step);
+    return end == generation.state.total_steps || schedule_.begins(step - 1) ||
+           (schedule_.next(step - 1).arrives == end && !arriving_);
   }
   bool awaits_result() const override { return arriving_.has_value(); }
   bool is_synchronized() const override { return is_synchronized_; }
@@ -121,11 +136,13 @@ class Local final : public UpdateScheme {
   }
 
   void save(Archive& rank, const std::string& prefix) const override {
+    round_.save(rank, prefix + kRound);
     if (has_own_parameters_) outer_.save_inner(rank, prefix + kInner);
     if (arriving_)
       rank.put_array<std::uint64_t>(prefix + kArriving, std::array{arriving_->fragment, arriving_->arrives});
   }
   void load(const Archive& rank, const std::string& prefix) override {
+    round_.load(rank, prefix + kRound);
     has_own_parameters_ = rank.contains(prefix + kInner);
     if (has_own_parameters_) outer_.load_inner(rank, prefix + kInner);
     arriving_.reset();
@@ -155,6 +172,14 @@ class Local final : public UpdateScheme {
     }
   }
 
+  /// Returns the step behind which the ranks go on from a step of this rank: the round's planned end if it is the last
+  /// for which the rank has time.
+  std::uint64_t end_of(const Generation& generation, std::uint64_t step) const {
+    const std::uint64_t planned = std::min(schedule_.next(step - 1).arrives, generation.state.total_steps);
+    const comm::Communicator& communicator = generation.communicator;
+    return round_.is_cut(planned, communicator.rank(), communicator.size()) ? planned : step;
+  }
+
   View<const float> take_change(Generation& generation, const Part& part) {
     View<const float> change;
     exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize, [&] {
@@ -180,6 +205,12 @@ class Local final : public UpdateScheme {
       exchange::run_part(device, timers, StepPart::kExchange,
                          [&] { outer_.clip_change(generation.communicator, part.tensors); });
     }
+    if (round_.varies()) {
+      exchange::run_part(device, timers, StepPart::kExchange, [&] {
+        const float weight = round_.weight(generation.communicator);
+        if (weight != 1) outer_.scale_change(part.tensors, weight);
+      });
+    }
     const auto sums = exchange.run(
         {.step = done - 1, .density = values.density, .accumulated = values.accumulated, .groups = part.groups}, change,
         timers);
@@ -191,8 +222,7 @@ class Local final : public UpdateScheme {
                        [&] { outer_.step(sums, outer_rate_, (arrives - 1) / schedule_.round); });
   }
 
-  void exchange_now(Generation& generation, const StepValues& values, const Part& part) {
-    const std::uint64_t done = generation.state.progress.step + 1;
+  void exchange_now(Generation& generation, const StepValues& values, const Part& part, std::uint64_t done) {
     const View<const float> change = take_change(generation, part);
     const double begin = generation.communicator.now();
     send(generation, values, part, change, done, done);
@@ -253,6 +283,7 @@ class Local final : public UpdateScheme {
   };
 
   FragmentSchedule schedule_;
+  RoundLength round_;
   float mix_;
   bool clips_;
   double outer_rate_;
@@ -279,6 +310,13 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
       SettingSpec::integer(
           "inner_steps", 30,
           "steps of each worker between exchanges; evaluations and lines of metrics wait for the next exchange", 1),
+      SettingSpec::number("inner_seconds", 0,
+                          "seconds of a round by each worker's clock: one that has not made inner_steps by then leaves "
+                          "out the rest, and the mean weighs workers by their steps; 0: all make all",
+                          0),
+      SettingSpec::text("inner_steps_from", "",
+                        "metrics.jsonl of a run with inner_seconds: each worker makes as many steps in each round as "
+                        "there, and inner_seconds applies to rounds that it lacks"),
       SettingSpec::integer("fragments", 1,
                            "parts of the model that are exchanged one at a time, each once in inner_steps steps; must "
                            "divide inner_steps. Layer i of the model is in part i modulo fragments",
@@ -309,13 +347,25 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
     const std::size_t floats = outer_entry(settings).floats_per_parameter;
     const FragmentSchedule schedule = schedule_of(settings);
     const bool is_common_after_steps = schedule.round == 1 && settings.number("mix") == 0;
+    const bool skips = settings.number("inner_seconds") > 0 || !settings.text("inner_steps_from").empty();
+    constexpr const char* kSkips = "update.inner_seconds and update.inner_steps_from let workers leave out steps";
+    require(
+        !skips || (schedule.fragments == 1 && schedule.overlap == 0),
+        "{}, and update.fragments and update.overlap_steps exchange after fixed numbers of them: expected fragments "
+        "= 1 and overlap_steps = 0",
+        kSkips);
+    require(!skips || !averages_senders(settings),
+            "{} and weigh workers by those that they made, and update.average = \"senders\" counts them equally: "
+            "expected \"ranks\"",
+            kSkips);
     return UpdateTraits{.steps_per_exchange = static_cast<std::int64_t>(schedule.round),
                         .floats_per_parameter = 2 + floats,
                         .saved_floats_per_parameter = floats,
                         .own_floats_per_parameter = is_common_after_steps ? std::size_t{0} : 1,
                         .averages_senders = averages_senders(settings),
                         .fragments = static_cast<std::size_t>(schedule.fragments),
-                        .overlap_steps = schedule.overlap};
+                        .overlap_steps = schedule.overlap,
+                        .skips_steps = skips};
   };
 }};
 
