@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Rounds of a given time: unlike workers, their weights, the record of a run, its replay, and resumes.
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "tests/trainer/quick_run.h"
 #include "tests/trainer/resharded.h"
 #include "trainer/run/plan.h"
+#include "trainer/run/signals.h"
 #include "trainer/run/training.h"
 
 namespace dragonn::trainer::testing {
@@ -132,6 +134,7 @@ TEST_CASE("inner seconds: a slow worker makes fewer steps, and the rounds go on 
     CHECK(rounds_of(timed.path()) == Rounds{{12, {9, 6, 4}}, {24, {9, 6, 4}}, {30, {6, 6, 4}}});
     const auto summary = nlohmann::json::parse(read_text_file(timed.path() / "summary.json"));
     CHECK(summary["steps"] == 30);
+    CHECK(summary["network"]["slowest"] == 2);
     const double samples = 3 * (2 * (9 + 6 + 4) + (6 + 6 + 4)), seconds = lines_of(timed.path(), "step").back()["time"];
     CHECK(seconds == doctest::Approx(3 * 0.09).epsilon(0.01));
     CHECK(summary["throughput_samples_per_second"].get<double>() == doctest::Approx(samples / seconds).epsilon(0.001));
@@ -228,6 +231,23 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("inner seconds: a signal stops the run within a round, and it goes on to the same bits") {
+  const RunSpec config = timed_config();
+  for (const int workers : {1, 3, 8}) {
+    CAPTURE(workers);
+    const TemporaryFolder whole, stopped;
+    const QuickResult expected = quick_run(config, workers, whole.path());
+    StopSignals::install();
+    std::raise(SIGUSR1);
+    CHECK(quick_run(config, workers, stopped.path()).exit_code == kExitRequeue);
+    StopSignals::install();
+    const fs::path checkpoint = CheckpointStore(stopped.path() / "checkpoints").newest();
+    CHECK(CheckpointStore::read_rank(checkpoint, 0).get<std::uint64_t>("update/round/made") == 1);
+    CHECK(quick_run(config, workers, stopped.path(), checkpoint.string()).parameters == expected.parameters);
+    CHECK(rounds_of(stopped.path()) == rounds_of(whole.path()));
+  }
+}
+
 TEST_CASE("inner seconds: a run that goes on makes the rounds again that it had made, whatever the clock says") {
   const TemporaryFolder whole, other;
   const RunSpec config = timed_config({"checkpoint.every_steps=12", "checkpoint.keep=9"});
@@ -267,6 +287,7 @@ TEST_CASE(
 
 TEST_CASE("inner seconds: what cannot be right is refused in one line") {
   const TemporaryFolder folder;
+  CHECK(timed_config().update.describe_period() == ", one exchange in at most 12 steps");
   CHECK(error_of([] { timed_config({"update.average=senders"}); }) ==
         "quick.toml: update.inner_seconds and update.inner_steps_from let workers leave out steps and weigh workers by "
         "those that they made, and update.average = \"senders\" counts them equally: expected \"ranks\"");

@@ -96,33 +96,31 @@ class Local final : public UpdateScheme {
     const std::uint64_t step = generation.state.progress.step + 1, end = end_of(generation, step);
     const FragmentTurn turn = schedule_.next(step - 1);
     const bool is_last = values.is_last || end == generation.state.total_steps;
-    bool exchanges = schedule_.begins(step - 1) && !is_last;
-    if (exchanges) exchange_beside(generation, values, turn);
-    const double begin = generation.communicator.now();
-    inner_steps_.step(generation, values);
-    round_.add_step(inner_steps_.end() - begin);
-    split_overlap();
-    const bool arrives = turn.arrives == end || (arriving_ && arriving_->arrives == end);
-    if (!arrives && !is_last) return {.is_exchanged = exchanges};
-    const bool was_exchanged = arriving_.has_value();
-    if (was_exchanged) arrive(generation);
-    if (is_last || !was_exchanged) {
-      exchanges = true;
+    StepOutcome outcome{.is_exchanged = schedule_.begins(step - 1) && !is_last, .skipped = end - step};
+    if (outcome.is_exchanged) exchange_beside(generation, values, turn);
+    make_step(generation, values);
+    if (turn.arrives != end && !is_last) return outcome;
+    const bool exchanges_now = is_last || !arriving_;
+    if (arriving_) outcome.stop = arrive(generation);
+    if (exchanges_now) {
       const Part& part = is_last ? whole_ : parts_[turn.fragment];
-      exchange_now(generation, values, part, end);
+      outcome.is_exchanged = true;
+      outcome.stop = exchange_now(generation, values, part, end) || outcome.stop;
       give(generation, part, is_last ? 0 : mix_);
     }
+    outcome.inner_steps = round_.end();
     is_synchronized_ = true;
     has_own_parameters_ = !is_last && (schedule_.fragments > 1 || mix_ > 0);
-    generation.sample.drift = drift_;
-    return {.is_exchanged = exchanges,
-            .stop = std::exchange(stop_, false),
-            .skipped = end - step,
-            .inner_steps = round_.end()};
+    return outcome;
   }
 
   void begin(const Generation& generation, const std::filesystem::path& earlier) override {
-    round_.begin(generation.state.progress.step, generation.state.total_steps, generation.communicator.size(), earlier);
+    const TrainingState& state = generation.state;
+    round_.begin(state.progress.step, state.total_steps, generation.communicator.size(), earlier);
+    // Settings that have changed since a checkpoint may give a fragment on its way another turn: then it arrives now.
+    if (!arriving_ || arriving_->turn == schedule_.next(state.progress.step)) return;
+    outer_.give(parts_[arriving_->turn.fragment].tensors, mix_);
+    arriving_.reset();
   }
   bool communicates(const Generation& generation, std::uint64_t step) const override {
     const std::uint64_t end = end_of(generation, step);
@@ -139,7 +137,7 @@ class Local final : public UpdateScheme {
     round_.save(rank, prefix + kRound);
     if (has_own_parameters_) outer_.save_inner(rank, prefix + kInner);
     if (arriving_)
-      rank.put_array<std::uint64_t>(prefix + kArriving, std::array{arriving_->fragment, arriving_->arrives});
+      rank.put_array<std::uint64_t>(prefix + kArriving, std::array{arriving_->turn.fragment, arriving_->turn.arrives});
   }
   void load(const Archive& rank, const std::string& prefix) override {
     round_.load(rank, prefix + kRound);
@@ -150,7 +148,7 @@ class Local final : public UpdateScheme {
     const std::vector<std::uint64_t> arriving = rank.get_vector<std::uint64_t>(prefix + kArriving);
     if (arriving.size() != 2 || arriving[0] >= schedule_.fragments)
       throw DataError("the checkpoint's fragment on its way is none of this run");
-    arriving_ = {arriving[0], arriving[1]};
+    arriving_ = Arriving{.turn = {arriving[0], arriving[1]}};
   }
   void save_shared(Archive& model, const std::string& prefix) const override { outer_.save(model, prefix + kOuter); }
   void load_shared(const Archive& model, const std::string& prefix) override {
@@ -165,6 +163,14 @@ class Local final : public UpdateScheme {
     std::vector<std::size_t> groups;  ///< of the exchange
   };
 
+  /// An exchange whose result arrives in a later step. The common parameters are moved; this rank's are not.
+  struct Arriving {
+    FragmentTurn turn;
+    bool stop = false;          ///< agreed on in the exchange
+    double begin = 0, end = 0;  ///< of the exchange, until that time is divided
+    StepTimers timers = {};     ///< of the exchange: they are told with its result
+  };
+
   void find_groups(const exchange::GradientExchange& exchange) {
     for (std::size_t group = 0; group < exchange.groups().size(); ++group) {
       parts_[exchange.buckets()[exchange.groups()[group].begin].fragment].groups.push_back(group);
@@ -172,7 +178,7 @@ class Local final : public UpdateScheme {
     }
   }
 
-  /// Returns the step behind which the ranks go on from a step of this rank: the round's planned end if it is the last
+  /// Returns the step after which the ranks go on from a step of this rank: the round's planned end if it is the last
   /// for which the rank has time.
   std::uint64_t end_of(const Generation& generation, std::uint64_t step) const {
     const std::uint64_t planned = std::min(schedule_.next(step - 1).arrives, generation.state.total_steps);
@@ -182,10 +188,11 @@ class Local final : public UpdateScheme {
 
   View<const float> take_change(Generation& generation, const Part& part) {
     View<const float> change;
+    ParameterDrift& drift = generation.sample.drift;
     exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize, [&] {
       change = outer_.take_change(part.tensors);
-      drift_ = {};
-      for (const ParameterId id : part.tensors) drift_ += change_of(generation, change, id);
+      drift = {};
+      for (const ParameterId id : part.tensors) drift += change_of(generation, change, id);
     });
     return change;
   }
@@ -195,8 +202,9 @@ class Local final : public UpdateScheme {
     return {optim::squared_norm(change.subview(tensor.offset, tensor.size)), static_cast<double>(tensor.size)};
   }
 
-  /// Exchanges a change and makes the outer step. @param arrives steps of the run that are done when the result does.
-  void send(Generation& generation, const StepValues& values, const Part& part, View<const float> change,
+  /// Exchanges a change and makes the outer step. Returns whether a signal asks to stop. @param arrives steps of the
+  /// run that are done when the result does.
+  bool send(Generation& generation, const StepValues& values, const Part& part, View<const float> change,
             std::uint64_t done, std::uint64_t arrives) {
     const Device device = generation.state.device();
     StepTimers& timers = generation.sample.timers;
@@ -216,71 +224,69 @@ class Local final : public UpdateScheme {
         timers);
     const exchange::StepWord word =
         agree_on_step(generation, {.non_finite_bucket = exchange.non_finite_bucket()}, done);
-    stop_ = stop_ || word.stop;
     exchange.commit(timers);
     exchange::run_part(device, timers, StepPart::kOptimize,
                        [&] { outer_.step(sums, outer_rate_, (arrives - 1) / schedule_.round); });
+    return word.stop;
   }
 
-  void exchange_now(Generation& generation, const StepValues& values, const Part& part, std::uint64_t done) {
+  /// Exchanges a change between two inner steps. Returns whether a signal asks to stop.
+  bool exchange_now(Generation& generation, const StepValues& values, const Part& part, std::uint64_t done) {
     const View<const float> change = take_change(generation, part);
     const double begin = generation.communicator.now();
-    send(generation, values, part, change, done, done);
+    const bool stop = send(generation, values, part, change, done, done);
     if (schedule_.overlap > 0)
       generation.sample.timers.add(StepPart::kExchangeExposed, generation.communicator.now() - begin);
+    return stop;
   }
 
   /// Exchanges a fragment while the computing thread makes the inner steps until its result arrives, or as many of them
   /// as nothing interrupts.
   void exchange_beside(Generation& generation, const StepValues& values, const FragmentTurn& turn) {
-    // Settings that have changed since a checkpoint may let two fragments meet.
-    if (arriving_) arrive(generation);
     const Part& part = parts_[turn.fragment];
     const std::uint64_t done = generation.state.progress.step;
     const View<const float> change = take_change(generation, part);
     inner_steps_.start_ahead(generation, std::min(schedule_.overlap, values.free_steps + 1));
-    const double begin = generation.communicator.now();
+    Arriving exchanged{.turn = turn, .begin = generation.communicator.now()};
     try {
-      send(generation, values, part, change, done, turn.arrives);
+      exchanged.stop = send(generation, values, part, change, done, turn.arrives);
     } catch (...) {
       // The steps beside it use what is about to be destroyed.
       if (generation.compute_thread) generation.compute_thread->drain();
       throw;
     }
-    arriving_ = turn;
-    sent_ = {begin, generation.communicator.now()};
-    // What the exchange took is told when its result arrives.
-    sending_timers_ = generation.sample.timers;
+    exchanged.end = generation.communicator.now();
+    exchanged.timers = generation.sample.timers;
     generation.sample.timers.reset();
+    arriving_ = exchanged;
   }
 
-  /// Divides the time of an exchange, once the steps beside it are done, into what they hid and what they did not.
-  void split_overlap() {
-    if (!sent_ || inner_steps_.is_ahead()) return;
-    const double exposed = std::max(0.0, sent_->end - std::max(sent_->begin, inner_steps_.end()));
-    sending_timers_.add(StepPart::kExchangeExposed, exposed);
-    sending_timers_.add(StepPart::kExchangeHidden, sent_->end - sent_->begin - exposed);
-    sent_.reset();
+  /// Makes an inner step. Once all steps beside an exchange are done, its time is divided into what they hid and what
+  /// they did not.
+  void make_step(Generation& generation, const StepValues& values) {
+    const double begin = generation.communicator.now();
+    inner_steps_.step(generation, values);
+    round_.add_step(inner_steps_.end() - begin);
+    if (!arriving_ || inner_steps_.is_ahead()) return;
+    const double exposed = std::max(0.0, arriving_->end - std::max(arriving_->begin, inner_steps_.end()));
+    arriving_->timers.add(StepPart::kExchangeExposed, exposed);
+    arriving_->timers.add(StepPart::kExchangeHidden, arriving_->end - arriving_->begin - exposed);
+    arriving_->begin = arriving_->end = 0;
   }
 
-  void arrive(Generation& generation) {
-    StepTimers& timers = generation.sample.timers;
-    for (std::size_t part = 0; part < kStepPartNames.size(); ++part)
-      timers.add(static_cast<StepPart>(part), sending_timers_.all()[part]);
-    sending_timers_.reset();
-    give(generation, parts_[arriving_->fragment], mix_);
+  /// Takes the result of the exchange on its way. Returns whether a signal asked to stop then.
+  bool arrive(Generation& generation) {
+    add_times(arriving_->timers, generation.sample.timers);
+    give(generation, parts_[arriving_->turn.fragment], mix_);
+    const bool stop = arriving_->stop;
     arriving_.reset();
+    return stop;
   }
 
   void give(Generation& generation, const Part& part, float mix) {
     exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize,
                        [&] { outer_.give(part.tensors, mix); });
   }
-
-  /// The time of an exchange beside inner steps.
-  struct Sent {
-    double begin = 0, end = 0;
-  };
 
   FragmentSchedule schedule_;
   RoundLength round_;
@@ -292,12 +298,8 @@ class Local final : public UpdateScheme {
   Part whole_;
   InnerSteps inner_steps_;
   bool is_synchronized_ = true;
-  bool has_own_parameters_ = false;       // else they are the common ones
-  std::optional<FragmentTurn> arriving_;  // exchanged, and the common parameters are moved; this rank's are not
-  bool stop_ = false;                     // agreed on in an exchange whose result arrives later
-  ParameterDrift drift_;                  // of the last exchange
-  std::optional<Sent> sent_;              // until it is divided
-  StepTimers sending_timers_;
+  bool has_own_parameters_ = false;  // else they are the common ones
+  std::optional<Arriving> arriving_;
 };
 
 const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) {
