@@ -25,6 +25,7 @@
 #include "trainer/cost_model/tensor_selection.h"
 #include "trainer/metrics/metrics.h"
 #include "trainer/run/checkpoint.h"
+#include "trainer/update/schemes/round_length.h"
 
 namespace dragonn::fuzz {
 namespace {
@@ -102,9 +103,10 @@ void read_safetensors(Bytes bytes) {
   require(total <= bytes.size());
 }
 
-/// The lines that an earlier part of the run wrote.
+/// The lines that an earlier part of the run wrote, and its rounds of local steps.
 void read_metrics(Bytes bytes) {
   trainer::MetricsWriter(write_file("metrics.jsonl", bytes), 10, trainer::TimeKind::kWall);
+  const trainer::InnerStepsRecord record(write_file("metrics.jsonl", bytes));
 }
 
 /// Two connected sockets.

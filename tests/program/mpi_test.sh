@@ -26,7 +26,7 @@ timeout 300 mpirun -np 3 "$train" quick.toml $steps --output mpi-steps 2>mpi.log
 [ -n "$(losses local-steps)" ] && [ "$(losses local-steps)" = "$(losses mpi-steps)" ] || fail "local steps: other losses under mpirun"
 
 rounds="--set update.scheme=local --set update.inner_steps=8"
-timeout 300 mpirun -np 3 "$train" quick.toml $rounds --set update.inner_seconds=0.002 --output mpi-rounds 2>mpi.log ||
+timeout 300 mpirun -np 3 "$train" quick.toml $rounds --set update.inner_seconds=0.0005 --output mpi-rounds 2>mpi.log ||
   fail "rounds, mpirun: $(tail -3 mpi.log)"
 rounds="$rounds --set update.inner_steps_from=mpi-rounds/metrics.jsonl"
 "$train" quick.toml --workers 3 $rounds --output replay 2>/dev/null || fail "rounds, local"

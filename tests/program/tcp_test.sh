@@ -58,7 +58,7 @@ run tcp-steps 3 $steps
   fail "local steps: other parameters over TCP"
 # Rounds of a given time: the record repeats them, here and elsewhere.
 rounds="--set update.scheme=local --set update.inner_steps=8"
-run tcp-rounds 3 $rounds --set update.inner_seconds=0.002
+run tcp-rounds 3 $rounds --set update.inner_seconds=0.0005
 run tcp-replay 3 $rounds --set update.inner_steps_from=tcp-rounds/metrics.jsonl
 "$train" quick.toml --workers 3 $rounds --set update.inner_steps_from=tcp-rounds/metrics.jsonl --output replay 2>/dev/null ||
   fail "rounds, local"

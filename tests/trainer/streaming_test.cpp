@@ -20,6 +20,7 @@
 #include "tests/exchange/combinations.h"
 #include "tests/support/text.h"
 #include "tests/trainer/quick_run.h"
+#include "tests/trainer/resharded.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/plan.h"
 #include "trainer/run/training.h"
@@ -231,6 +232,33 @@ TEST_CASE("streaming: another number of workers takes over a fragment on its way
     CHECK(CheckpointStore::read_model(checkpoint_of(resumed, 9)).get_vector<float>("parameters") ==
           model.get_vector<float>("parameters"));
   }
+}
+
+TEST_CASE("streaming: a fragment on its way arrives at the start if changed settings give it another turn") {
+  const TemporaryFolder folder, resumed;
+  quick_run(streaming_config({"checkpoint.every_steps=1", "checkpoint.keep=99"}), 2, folder.path());
+  const fs::path checkpoint = checkpoint_of(folder, 2);  // fragment 0 arrives after step 3
+  const RunSpec longer = streaming_config({"update.inner_steps=12", "update.mix=0"});
+  on_resharded(longer, 2, checkpoint, [](std::size_t, Generation& generation) {
+    ParameterArena& arena = generation.state.network.arena();
+    const std::vector<std::size_t> fragment_of = exchange::fragments_of(arena, 2);
+    const auto fragments_that_arrived = [&] {
+      std::vector<bool> arrived(2, true);
+      const auto model = generation.model_parameters();
+      for (const ParameterId id : arena.layout()) {
+        const auto common = model.subspan(arena[id].offset, arena[id].size);
+        if (!std::ranges::equal(arena.value(id).host(), common)) arrived[fragment_of[id]] = false;
+      }
+      return arrived;
+    };
+    UpdateScheme& scheme = *generation.scheme;
+    if (!scheme.awaits_result() || fragments_that_arrived() != std::vector<bool>{false, false})
+      throw Error("the fragment is on its way");
+    scheme.begin(generation, {});
+    if (scheme.awaits_result() || fragments_that_arrived() != std::vector<bool>{true, false})
+      throw Error("the fragment has arrived");
+  });
+  quick_run(longer, 2, resumed.path(), checkpoint.string());
 }
 
 TEST_CASE("streaming: the changes of a fragment whose exchange is abandoned go with its next one") {
