@@ -26,6 +26,7 @@
 #include "core/log.h"
 #include "core/program.h"
 #include "library/exchange.h"
+#include "library/gradients.h"
 #include "library/rank_thread.h"
 #include "trainer/config/exchange_config.h"
 
@@ -42,6 +43,7 @@ struct dragonn_exchange_handle {
   std::vector<dragonn_tensor_info> infos;
   std::vector<std::byte> saved;  // the state between dragonn_state_size and dragonn_state_save; empty: none
   std::optional<library::Exchange> exchange;  // only the thread uses it, while the group lives
+  std::unique_ptr<library::StepParts> parts;  // of an exchange that has begun; null: none
   std::unique_ptr<library::RankThread> thread;
   ::pid_t process = ::getpid();  // the thread is there, and in no child that this process forks
   std::atomic<bool> is_in_use = false;
@@ -69,6 +71,7 @@ dragonn_status status_of(const std::exception& error) {
   if (dynamic_cast<const dragonn::comm::TimeoutError*>(&error) != nullptr) return DRAGONN_ERROR_TIMEOUT;
   if (dynamic_cast<const dragonn::CommError*>(&error) != nullptr) return DRAGONN_ERROR_COMMUNICATION;
   if (dynamic_cast<const library::NonFiniteError*>(&error) != nullptr) return DRAGONN_ERROR_NON_FINITE;
+  if (dynamic_cast<const library::CancelledError*>(&error) != nullptr) return DRAGONN_ERROR_CANCELLED;
   if (dynamic_cast<const dragonn::DataError*>(&error) != nullptr) return DRAGONN_ERROR_STATE;
   const auto* const agreed = dynamic_cast<const dragonn::comm::CollectiveError*>(&error);
   if (agreed != nullptr && agreed->exit_code() == kBadConfig) return DRAGONN_ERROR_CONFIG;
@@ -217,21 +220,77 @@ class HandleUse {
   dragonn_exchange_handle* handle_;
 };
 
-/// Runs the body of a function that one thread at a time may call with a handle.
+void require_no_exchange(const dragonn_exchange_handle& handle) {
+  require(handle.parts == nullptr, "an exchange has begun: expected dragonn_begin, dragonn_wait or dragonn_cancel");
+}
+
+/// Runs the body of a function that one thread at a time may call with a handle, also while an exchange has begun.
 template <class Body>
-dragonn_status guarded(dragonn_exchange_handle* handle, const Body& body) noexcept {
+dragonn_status guarded_during_exchange(dragonn_exchange_handle* handle, const Body& body) noexcept {
   return guarded([&] {
     const HandleUse use(handle);
     body();
   });
 }
 
-void run_exchange(dragonn_exchange_handle& handle, std::span<float* const> gradients) {
+/// Runs the body of a function that needs the handle's thread.
+template <class Body>
+dragonn_status guarded(dragonn_exchange_handle* handle, const Body& body) noexcept {
+  return guarded_during_exchange(handle, [&] {
+    require_no_exchange(*handle);
+    body();
+  });
+}
+
+void run_exchange(dragonn_exchange_handle& handle, std::span<const library::Numbers> gradients) {
   handle.saved.clear();
   handle.thread->run([&] { handle.exchange->run(gradients); });
 }
 
+/// Returns gradients of a caller, of which there must be one for each of their tensors.
+std::vector<dragonn_gradient> read_gradients(const dragonn_exchange_handle& handle, const dragonn_gradient* gradients,
+                                             std::uint64_t count, std::size_t size) {
+  require(gradients != nullptr || count == 0, "the list of gradients is a null pointer");
+  require_size<dragonn_gradient>(size, "dragonn_gradient");
+  std::vector<dragonn_gradient> list(count);
+  std::vector<bool> is_given(handle.tensors.size());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    dragonn_gradient& gradient = list[i];
+    std::memcpy(&gradient, reinterpret_cast<const std::byte*>(gradients) + i * size, size);
+    const std::uint64_t tensor = gradient.tensor;
+    require(tensor < handle.tensors.size(), "gradient {} is of tensor {}: expected 0 to {}", i, tensor,
+            handle.tensors.size() - 1);
+    const std::string& name = handle.tensors[tensor].name;
+    require(gradient.data != nullptr, "the gradient of {} is a null pointer", name);
+    require(gradient.dtype <= DRAGONN_FLOAT16, "the gradient of {} has the type {}: expected a dragonn_dtype", name,
+            gradient.dtype);
+    require(!is_given[tensor] && (handle.parts == nullptr || !handle.parts->is_given(tensor)),
+            "the gradient of {} is given twice in one exchange", name);
+    is_given[tensor] = true;
+  }
+  return list;
+}
+
+library::Numbers numbers_of(const dragonn_gradient& gradient) {
+  return {gradient.data, static_cast<dragonn_dtype>(gradient.dtype)};
+}
+
+/// Ends the exchange that has begun.
+void wait_for_exchange(dragonn_exchange_handle& handle) {
+  try {
+    handle.thread->wait();
+  } catch (...) {
+    handle.parts.reset();
+    throw;
+  }
+  handle.parts.reset();
+}
+
 }  // namespace
+
+uint32_t dragonn_abi(void) {
+  return DRAGONN_ABI;
+}
 
 const char* dragonn_version(void) {
   static const std::string text(dragonn::version());
@@ -264,14 +323,20 @@ dragonn_status dragonn_create(const dragonn_options* options, const dragonn_tens
 
 dragonn_status dragonn_destroy(dragonn_exchange_handle* handle) {
   return guarded([&] {
-    if (handle != nullptr) HandleUse(handle).take()->thread->finish();
+    if (handle == nullptr) return;
+    HandleUse use(handle);
+    require_no_exchange(*handle);
+    use.take()->thread->finish();
   });
 }
 
 void dragonn_abort(dragonn_exchange_handle* handle, const char* reason) {
   guarded([&] {
     if (handle == nullptr) return;
-    HandleUse(handle).take()->thread->abort(reason == nullptr || *reason == '\0' ? "no reason given" : reason);
+    const std::string text = reason == nullptr || *reason == '\0' ? "no reason given" : reason;
+    const auto owned = HandleUse(handle).take();
+    if (owned->parts) owned->parts->fail(text);
+    owned->thread->abort(text);
   });
 }
 
@@ -311,9 +376,9 @@ dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, float* gradient
     require(gradient != nullptr, "the gradient is a null pointer");
     require(elements == handle->elements, "the gradient has {} elements: expected {}, those of all {} tensors",
             elements, handle->elements, handle->tensors.size());
-    std::vector<float*> gradients;
+    std::vector<library::Numbers> gradients;
     for (const dragonn_tensor_info& info : handle->infos) {
-      gradients.push_back(gradient);
+      gradients.push_back({gradient});
       gradient += info.elements;
     }
     run_exchange(*handle, gradients);
@@ -329,7 +394,75 @@ dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* 
     const std::span<float* const> list(gradients, tensor_count);
     const auto missing = std::ranges::find(list, nullptr);
     require(missing == list.end(), "the gradient of tensor {} is a null pointer", missing - list.begin());
-    run_exchange(*handle, list);
+    std::vector<library::Numbers> numbers;
+    for (float* const gradient : list) numbers.push_back({gradient});
+    run_exchange(*handle, numbers);
+  });
+}
+
+dragonn_status dragonn_exchange_gradients(dragonn_exchange_handle* handle, const dragonn_gradient* gradients,
+                                          uint64_t count, size_t size) {
+  return guarded(handle, [&] {
+    require(count == handle->tensors.size(), "there are {} gradients: expected {}, one for each tensor", count,
+            handle->tensors.size());
+    std::vector<library::Numbers> numbers(count);
+    for (const dragonn_gradient& gradient : read_gradients(*handle, gradients, count, size))
+      numbers[gradient.tensor] = numbers_of(gradient);
+    run_exchange(*handle, numbers);
+  });
+}
+
+dragonn_status dragonn_begin(dragonn_exchange_handle* handle, const dragonn_gradient* gradients, uint64_t count,
+                             size_t size) {
+  return guarded_during_exchange(handle, [&] {
+    const std::vector<dragonn_gradient> list = read_gradients(*handle, gradients, count, size);
+    if (list.empty()) return;
+    if (handle->parts == nullptr) {
+      handle->saved.clear();
+      auto parts = std::make_unique<library::StepParts>(handle->tensors.size());
+      handle->thread->start([handle, step = parts.get()] { handle->exchange->run(*step); });
+      handle->parts = std::move(parts);
+    }
+    for (const dragonn_gradient& gradient : list) handle->parts->give(gradient.tensor, numbers_of(gradient));
+  });
+}
+
+dragonn_status dragonn_test(dragonn_exchange_handle* handle, int32_t* is_done) {
+  return guarded_during_exchange(handle, [&] {
+    require(is_done != nullptr, "the place for the answer is a null pointer");
+    require(handle->parts != nullptr, "no exchange has begun: expected dragonn_begin first");
+    *is_done = handle->thread->is_idle() ? 1 : 0;
+  });
+}
+
+dragonn_status dragonn_wait(dragonn_exchange_handle* handle) {
+  return guarded_during_exchange(handle, [&] {
+    require(handle->parts != nullptr, "no exchange has begun: expected dragonn_begin first");
+    // The thread may have failed before all has begun.
+    require(handle->parts->is_complete() || handle->thread->is_idle(),
+            "some tensors have not begun: expected dragonn_begin for them, or dragonn_cancel");
+    wait_for_exchange(*handle);
+  });
+}
+
+dragonn_status dragonn_cancel(dragonn_exchange_handle* handle) {
+  return guarded_during_exchange(handle, [&] {
+    if (handle->parts == nullptr) return;
+    require(!handle->parts->is_complete(), "all tensors have begun: expected dragonn_wait");
+    handle->parts->cancel();
+    try {
+      wait_for_exchange(*handle);
+    } catch (const library::CancelledError&) {  // as wanted
+    }
+  });
+}
+
+dragonn_status dragonn_set_parts(dragonn_exchange_handle* handle, const uint64_t* part_of, uint64_t tensor_count) {
+  return guarded(handle, [&] {
+    require(part_of != nullptr, "the list of parts is a null pointer");
+    require(tensor_count == handle->tensors.size(), "there are {} parts: expected {}, one for each tensor",
+            tensor_count, handle->tensors.size());
+    handle->thread->run([&] { handle->exchange->set_parts(std::span(part_of, tensor_count)); });
   });
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -41,6 +42,15 @@ std::uint64_t hash_of(const std::vector<Tensor>& tensors) {
   return hash_bytes(std::as_bytes(std::span(text)));
 }
 
+/// Returns the tensors of a bucket.
+std::vector<ParameterId> tensors_in(const ParameterArena& arena, const exchange::Bucket& bucket) {
+  std::vector<ParameterId> tensors;
+  for (const ParameterId id : arena.layout()) {
+    if (arena[id].offset >= bucket.offset && arena[id].offset < bucket.offset + bucket.size) tensors.push_back(id);
+  }
+  return tensors;
+}
+
 }  // namespace
 
 Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tensors, std::uint64_t steps_per_epoch,
@@ -71,13 +81,6 @@ void Exchange::check_same_on_all_ranks() const {
   }
 }
 
-template <class Copy>
-void Exchange::for_each(std::span<float* const> gradients, const Copy& copy) {
-  for (ParameterId id = 0; id < gradients.size(); ++id) {
-    copy(std::span(gradients[id], arena_[id].size), gradient_.host().subspan(arena_[id].offset, arena_[id].size));
-  }
-}
-
 dragonn_tensor_info Exchange::info(std::size_t tensor) const {
   const Parameter& parameter = arena_[tensor];
   const auto& buckets = exchange_->buckets();
@@ -93,10 +96,35 @@ dragonn_tensor_info Exchange::info(std::size_t tensor) const {
           .momentum = has_momentum ? spec_.rules.momentum : 0};
 }
 
-void Exchange::run(std::span<float* const> gradients) {
+void Exchange::set_parts(std::span<const std::uint64_t> part_of) {
+  const std::vector<exchange::Bucket>& buckets = exchange_->buckets();
+  // By the part that completes a bucket, then by its place.
+  std::map<std::uint64_t, std::vector<std::size_t>> completed;
+  for (std::size_t index = 0; index < buckets.size(); ++index) {
+    std::uint64_t last = 0;
+    for (const ParameterId id : tensors_in(arena_, buckets[index])) last = std::max(last, part_of[id]);
+    completed[last].push_back(index);
+  }
+  groups_.clear();
+  for (const auto& [part, indices] : completed) {
+    for (std::size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
+      while (end < indices.size() && indices[end] - indices[begin] == end - begin) ++end;
+      const std::size_t first = indices[begin];
+      for (const exchange::BucketGroup& group :
+           exchange::make_groups(std::span(buckets).subspan(first, end - begin), spec_.rules.fusion))
+        groups_.push_back({first + group.begin, first + group.end});
+    }
+  }
+  exchange_->regroup(groups_);
+}
+
+template <class Step>
+void Exchange::collectively(const Step& step) {
   try {
-    average(gradients);
+    step();
   } catch (const NonFiniteError&) {
+    throw;
+  } catch (const CancelledError&) {
     throw;
   } catch (const CommError&) {
     throw;
@@ -106,19 +134,86 @@ void Exchange::run(std::span<float* const> gradients) {
   }
 }
 
-void Exchange::average(std::span<float* const> gradients) {
+void Exchange::run(std::span<const Numbers> gradients) {
+  collectively([&] {
+    average(
+        [&] {
+          for (ParameterId id = 0; id < gradients.size(); ++id) gradients[id].read(slice(id));
+          // One pass over all; which tensor it is matters only then.
+          const bool is_finite = std::isfinite(optim::squared_norm(gradient_.view()));
+          agree(is_finite ? std::nullopt : find_non_finite(arena_.layout()), /*is_cancelled=*/false);
+          return exchange_->run(next_step(), gradient_.view(), timers_);
+        },
+        gradients);
+  });
+}
+
+/// Lets a group pass when its gradient is there. What is not finite takes part as zeros, until the ranks agree.
+class Exchange::Arrival final : public exchange::GroupGate {
+ public:
+  Arrival(Exchange& exchange, StepParts& parts) : exchange_(exchange), parts_(parts) {}
+
+  void open(std::size_t group) override {
+    const exchange::BucketGroup& buckets = exchange_.exchange_->groups()[group];
+    for (std::size_t index = buckets.begin; index < buckets.end; ++index) {
+      const std::vector<ParameterId> tensors = tensors_in(exchange_.arena_, exchange_.exchange_->buckets()[index]);
+      const bool is_given = parts_.wait_for(tensors);
+      for (const ParameterId id : tensors) {
+        if (is_given) parts_[id].read(exchange_.slice(id));
+        if (!is_given) std::ranges::fill(exchange_.slice(id), 0.0f);
+      }
+      const std::optional<ParameterId> bad = exchange_.find_non_finite(tensors);
+      if (!bad) continue;
+      bad_ = bad_.value_or(*bad);
+      for (const ParameterId id : tensors) std::ranges::fill(exchange_.slice(id), 0.0f);
+    }
+  }
+  void close(std::size_t) override {}
+  std::optional<ParameterId> bad() const { return bad_; }
+
+ private:
+  Exchange& exchange_;
+  StepParts& parts_;
+  std::optional<ParameterId> bad_;
+};
+
+void Exchange::run(StepParts& parts) {
+  collectively([&] {
+    average(
+        [&] {
+          exchange::ExchangeStep step = next_step();
+          step.revertible = true;
+          Arrival arrival(*this, parts);
+          const auto sums = exchange_->run(step, gradient_.view(), timers_, &arrival);
+          try {
+            agree(arrival.bad(), parts.is_cancelled());
+          } catch (...) {
+            exchange_->revert();
+            throw;
+          }
+          return sums;
+        },
+        parts);
+  });
+}
+
+exchange::ExchangeStep Exchange::next_step() const {
+  return {.step = step_,
+          .density = trainer::density_of_step(spec_.compression, step_, steps_per_epoch_),
+          .learning_rate = learning_rate_};
+}
+
+template <class Sums, class Gradients>
+void Exchange::average(const Sums& exchange, const Gradients& gradients) {
   const double begin = communicator_.now();
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
-  for_each(gradients, [](auto from, auto to) { std::copy_n(from.data(), from.size(), to.data()); });
-  check_finite(gradients);
+  const double density = next_step().density;
   timers_.reset();
-  const double density = trainer::density_of_step(spec_.compression, step_, steps_per_epoch_);
-  const auto sums =
-      exchange_->run({.step = step_, .density = density, .learning_rate = learning_rate_}, gradient_.view(), timers_);
+  const auto sums = exchange();
   exchange_->commit(timers_);
   overflowed_ = exchange_->non_finite_bucket();
   for (const exchange::BucketSum& sum : sums) write_mean(sum);
-  for_each(gradients, [](auto to, auto from) { std::copy_n(from.data(), from.size(), to.data()); });
+  for (ParameterId id = 0; id < arena_.parameters().size(); ++id) gradients[id].write(slice(id));
   ++step_;
 
   comm::Traffic traffic;
@@ -155,29 +250,33 @@ void Exchange::write_mean(const exchange::BucketSum& sum) {
   for (std::size_t i = 0; i < indices.size(); ++i) mean[indices[i]] = values[i] * scale;
 }
 
-/// Collective. Refuses, on all ranks, a gradient that is not finite on some rank, before any residual sees it. It is
-/// the one agreement of a step (exchange/step_agreement.h).
-void Exchange::check_finite(std::span<float* const> gradients) {
-  const bool is_finite = std::isfinite(optim::squared_norm(gradient_.view()));
-  const exchange::StepWord agreed =
-      exchange::reduce_step_word(communicator_, {.skip = !is_finite, .non_finite_bucket = overflowed_});
+std::optional<ParameterId> Exchange::find_non_finite(std::span<const ParameterId> tensors) {
+  const auto found = std::ranges::find_if(tensors, [&](ParameterId id) {
+    return !std::isfinite(optim::squared_norm(gradient_.view().subview(arena_[id].offset, arena_[id].size)));
+  });
+  return found == tensors.end() ? std::nullopt : std::optional(*found);
+}
+
+/// It is the one agreement of a step (exchange/step_agreement.h), whose bit `stop` says that a rank gave the step up.
+void Exchange::agree(std::optional<ParameterId> bad, bool is_cancelled) {
+  const exchange::StepWord agreed = exchange::reduce_step_word(
+      communicator_, {.stop = is_cancelled, .skip = bad.has_value(), .non_finite_bucket = overflowed_});
   if (agreed.non_finite_bucket) {
     throw NonFiniteError(
         fmt::format("exchange {}: the accumulated gradient of {} has overflowed on some rank: load a saved state",
                     step_, exchange_->buckets().at(*agreed.non_finite_bucket).name));
   }
-  if (!agreed.skip) return;
-  std::string where = "of another rank";
-  for (ParameterId id = 0; id < gradients.size() && !is_finite; ++id) {
-    if (std::ranges::all_of(std::span(gradients[id], arena_[id].size), [](float v) { return std::isfinite(v); }))
-      continue;
-    where = fmt::format("of {} on rank {}", arena_[id].name, communicator_.rank());
-    break;
+  constexpr const char* kAsBefore = "nothing is exchanged, and all gradients and residuals are as before";
+  if (agreed.stop) {
+    throw CancelledError(fmt::format("exchange {}: {} gave up the step: {}", step_ + 1,
+                                     is_cancelled ? fmt::format("rank {}", communicator_.rank()) : "another rank",
+                                     kAsBefore));
   }
+  if (!agreed.skip) return;
+  const std::string where =
+      bad ? fmt::format("of {} on rank {}", arena_[*bad].name, communicator_.rank()) : "of another rank";
   throw NonFiniteError(
-      fmt::format("exchange {}: the gradient {} holds NaN or infinity: nothing is exchanged, and all "
-                  "gradients and residuals are as before",
-                  step_ + 1, where));
+      fmt::format("exchange {}: the gradient {} holds NaN or infinity: {}", step_ + 1, where, kAsBefore));
 }
 
 dragonn_statistics Exchange::statistics() const {
@@ -228,6 +327,7 @@ void Exchange::continue_with(std::span<const std::byte> first, int rank, int siz
     const auto learning_rate = state.get<double>(kLearningRate);
     // Only now, when nothing can fail any more, this exchange changes.
     exchange_ = std::move(exchange);
+    if (!groups_.empty()) exchange_->regroup(groups_);
     step_ = step;
     learning_rate_ = learning_rate;
     overflowed_.reset();

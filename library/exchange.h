@@ -17,6 +17,7 @@
 #include "core/timer.h"
 #include "exchange/gradient_exchange.h"
 #include "library/dragonn.h"
+#include "library/gradients.h"
 #include "trainer/config/config.h"
 
 namespace dragonn::library {
@@ -28,6 +29,11 @@ class UsageError : public Error {
 
 /// The gradient of some rank holds NaN or infinity. All ranks throw it, and nothing has changed.
 class NonFiniteError : public Error {
+  using Error::Error;
+};
+
+/// A rank gave up a step that had begun. All ranks throw it, and nothing has changed.
+class CancelledError : public Error {
   using Error::Error;
 };
 
@@ -52,9 +58,16 @@ class Exchange {
   dragonn_tensor_info info(std::size_t tensor) const;
   void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
 
-  /// Collective. Replaces the gradients by their means. @param gradients one address for each tensor, in the caller's
-  /// order. @throws NonFiniteError; CommError, also for an error of this rank alone.
-  void run(std::span<float* const> gradients);
+  /// Groups the buckets from now on by the parts in which their gradients come: a group begins when its last part is
+  /// there. The same on every rank; the bits do not depend on it. @param part_of by tensor; ascending as parts come.
+  void set_parts(std::span<const std::uint64_t> part_of);
+
+  /// Collective. Replaces the gradients by their means. @param gradients by tensor, in the caller's order.
+  /// @throws NonFiniteError; CommError, also for an error of this rank alone.
+  void run(std::span<const Numbers> gradients);
+  /// Collective. Does the same with gradients that come in parts: what is there is exchanged while others are computed.
+  /// Takes, until the end, the saved bytes of the state once more. @throws CancelledError besides.
+  void run(StepParts& parts);
   dragonn_statistics statistics() const;
 
   /// Returns this rank's state as an archive's bytes.
@@ -66,25 +79,36 @@ class Exchange {
   void load_all(std::span<const std::span<const std::byte>> states);
 
  private:
-  void average(std::span<float* const> gradients);
+  class Arrival;
+
+  /// Runs a collective step, whose errors of this rank alone end the group.
+  template <class Step>
+  void collectively(const Step& step);
+  /// Makes a step of the run. @param exchange computes the sums.  @param gradients receive the means.
+  template <class Sums, class Gradients>
+  void average(const Sums& exchange, const Gradients& gradients);
+  exchange::ExchangeStep next_step() const;
   /// Writes the mean of a bucket where its gradient was.
   void write_mean(const exchange::BucketSum& sum);
-  void check_finite(std::span<float* const> gradients);
+  std::span<float> slice(ParameterId id) { return gradient_.host().subspan(arena_[id].offset, arena_[id].size); }
+  /// Collective. Refuses on all ranks a step that some rank cannot make. @param bad this rank's tensor that is not
+  /// finite.
+  void agree(std::optional<ParameterId> bad, bool is_cancelled);
+  /// Returns the first of these tensors whose gradient is not finite.
+  std::optional<ParameterId> find_non_finite(std::span<const ParameterId> tensors);
   /// Reads a state, and checks that it is of this rank of `size` of the same run. @throws DataError, ConfigError.
   Archive read_state(std::span<const std::byte> state, int rank, int size) const;
   /// Continues with an exchange that `fill` fills, from where the first state says. Changes nothing if any of this
   /// fails. @throws DataError.
   template <class Fill>
   void continue_with(std::span<const std::byte> first, int rank, int size, const Fill& fill);
-  /// Calls `copy(address in the caller's memory, place in the arena's order)` for each tensor.
-  template <class Copy>
-  void for_each(std::span<float* const> gradients, const Copy& copy);
 
   const trainer::RunSpec& spec_;
   std::uint64_t steps_per_epoch_;
   comm::Communicator& communicator_;
   std::uint64_t tensors_hash_;
-  ParameterArena arena_;  // sizes and offsets only
+  ParameterArena arena_;                       // sizes and offsets only
+  std::vector<exchange::BucketGroup> groups_;  // of set_parts(); empty: the exchange's own
   std::unique_ptr<exchange::GradientExchange> exchange_;
   Buffer<float> gradient_;  // in the arena's order; after an exchange the mean
   StepTimers timers_;
