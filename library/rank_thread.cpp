@@ -35,7 +35,7 @@ Backend choose_backend(Backend wanted) {
   if (wanted != Backend::kAuto) return wanted;
   // torchrun comes first: mpirun or srun may have started it, once on each host.
   if (in_torchrun()) return Backend::kTcp;
-  if (comm::launched_by_mpi()) return Backend::kMpi;
+  if (comm::has_mpi() && comm::launched_by_mpi()) return Backend::kMpi;
   return comm::detect_process() ? Backend::kTcp : Backend::kLocal;
 }
 
