@@ -24,6 +24,15 @@ void ImageStore::keep_first(std::int64_t limit) {
   pixels.shrink_to_fit();
 }
 
+ImageStore ImageStore::take_last(std::int64_t images) {
+  const std::size_t left = count() - static_cast<std::size_t>(images);
+  ImageStore last{height, width, channels, {}, {}};
+  last.labels.assign(labels.begin() + static_cast<std::ptrdiff_t>(left), labels.end());
+  last.pixels.assign(pixels.begin() + static_cast<std::ptrdiff_t>(left * image_size()), pixels.end());
+  keep_first(static_cast<std::int64_t>(left));
+  return last;
+}
+
 SettingSpecs image_settings(bool augment_default) {
   return {
       {"augment", augment_default,
@@ -38,7 +47,12 @@ SettingSpecs image_file_settings(bool augment_default) {
     return SettingSpec::integer(split + "_limit", 0, "use only the first N " + split + " images; 0: all", 0);
   };
   SettingSpecs specs = image_settings(augment_default);
-  specs.insert(specs.begin(), {limit("train"), limit("test")});
+  specs.insert(specs.begin(),
+               {limit("train"), limit("test"),
+                SettingSpec::integer("validation", 0,
+                                     "evaluate on the last N training images, which are then not trained "
+                                     "on, in place of the test images; 0: on the test images",
+                                     0)});
   return specs;
 }
 
@@ -145,6 +159,13 @@ void ImageDataset::read(std::size_t index, Rng* augmentation, std::span<float> s
 
 DatasetSplits make_image_splits(ImageStore train, ImageStore test, const ImageTraits& traits,
                                 const Settings& settings) {
+  if (const std::int64_t images = settings.integer("validation"); images > 0) {
+    if (static_cast<std::size_t>(images) >= train.count()) {
+      throw ConfigError(
+          fmt::format("data.validation = {}: expected fewer than the {} training images", images, train.count()));
+    }
+    test = train.take_last(images);
+  }
   train.keep_first(settings.integer("train_limit"));
   test.keep_first(settings.integer("test_limit"));
   return {std::make_shared<const ImageDataset>(std::move(train), traits, settings),

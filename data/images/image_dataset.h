@@ -25,6 +25,8 @@ struct ImageStore {
   std::size_t count() const { return labels.size(); }
   /// Forgets all but the first `limit` images; 0 keeps all.
   void keep_first(std::int64_t limit);
+  /// Takes the last `images` images out of this store and returns them; fewer than count().
+  ImageStore take_last(std::int64_t images);
 };
 
 /// Mean and standard deviation of a channel, for pixels scaled to [0, 1].
@@ -46,7 +48,7 @@ struct ImageTraits {
 
 /// Declares the settings of every image data set in memory: augment, normalize, resize.
 SettingSpecs image_settings(bool augment_default);
-/// Declares the settings of image data sets that read files: train_limit, test_limit, and the above.
+/// Declares the settings of image data sets that read files: train_limit, test_limit, validation, and the above.
 SettingSpecs image_file_settings(bool augment_default);
 
 /// Turns a stored image into floats, channels last, by pixel_table(); without `normalize` pixel / 255. With `augment`
@@ -93,7 +95,8 @@ class ImageDataset final : public SampleDataset {
   std::vector<PixelTable> tables_;       ///< per channel
 };
 
-/// Makes both splits, cut to train_limit and test_limit. `settings` hold image_file_settings().
+/// Makes both splits, cut to train_limit and test_limit. `settings` hold image_file_settings(). With `validation` the
+/// last training images take the place of the test images. @throws ConfigError if no image is left for training.
 DatasetSplits make_image_splits(ImageStore train, ImageStore test, const ImageTraits& traits, const Settings& settings);
 
 }  // namespace dragonn::data

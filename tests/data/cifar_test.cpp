@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "core/error.h"
 #include "tests/core/temporary_folder.h"
@@ -80,6 +81,25 @@ TEST_SUITE("data") {
     CHECK(splits.train->size() == 4);
     CHECK(read_label(*splits.train, 3) == 3);
     CHECK(splits.test->size() == 1);
+  }
+
+  TEST_CASE("validation takes the last training images in place of the test images") {
+    const TemporaryFolder folder;
+    write_cifar10(folder);
+    const std::size_t images = load_dataset("cifar10", folder.path()).train->size();
+    const DatasetSplits splits = load_dataset("cifar10", folder.path(), {{"validation", std::int64_t{2}}});
+    REQUIRE(splits.train->size() == images - 2);
+    REQUIRE(splits.test->size() == 2);
+    const DatasetSplits whole = load_dataset("cifar10", folder.path());
+    std::vector<float> expected(whole.train->sample_shape().size()), found(expected.size());
+    std::vector<std::int32_t> labels;
+    dynamic_cast<const SampleDataset&>(*whole.train).read(images - 1, nullptr, expected, labels);
+    dynamic_cast<const SampleDataset&>(*splits.test).read(1, nullptr, found, labels);
+    CHECK(found == expected);
+    CHECK(labels[0] == labels[1]);
+    const Overrides all{{"validation", static_cast<std::int64_t>(images)}};
+    CHECK(contains(error_of<ConfigError>([&] { load_dataset("cifar10", folder.path(), all); }),
+                   fmt::format("data.validation = {0}: expected fewer than the {0} training images", images)));
   }
 
   TEST_CASE("missing cifar data says what is missing and how to get it") {

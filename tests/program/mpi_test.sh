@@ -25,6 +25,17 @@ timeout 300 mpirun -np 3 "$train" quick.toml $steps --output mpi-steps 2>mpi.log
 [ "$(parameters_hash local-steps)" = "$(parameters_hash mpi-steps)" ] || fail "local steps: other parameters under mpirun"
 [ -n "$(losses local-steps)" ] && [ "$(losses local-steps)" = "$(losses mpi-steps)" ] || fail "local steps: other losses under mpirun"
 
+rounds="--set update.scheme=local --set update.inner_steps=8"
+timeout 300 mpirun -np 3 "$train" quick.toml $rounds --set update.inner_seconds=0.002 --output mpi-rounds 2>mpi.log ||
+  fail "rounds, mpirun: $(tail -3 mpi.log)"
+rounds="$rounds --set update.inner_steps_from=mpi-rounds/metrics.jsonl"
+"$train" quick.toml --workers 3 $rounds --output replay 2>/dev/null || fail "rounds, local"
+timeout 300 mpirun -np 3 "$train" quick.toml $rounds --output mpi-replay 2>mpi.log || fail "replay, mpirun: $(tail -3 mpi.log)"
+for name in mpi-replay replay; do
+  [ -n "$(parameters_hash mpi-rounds)" ] && [ "$(parameters_hash mpi-rounds)" = "$(parameters_hash $name)" ] ||
+    fail "$name: other parameters than mpi-rounds"
+done
+
 # Overlap moves backward to another thread, not the bits, whichever of the two has it.
 for case in "3 topk" "2 gtopk" "4 oktopk"; do
   read -r ranks method <<<"$case"

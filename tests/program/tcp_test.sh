@@ -56,6 +56,16 @@ steps="$steps --set update.overlap_steps=2 --set update.mix=0.5"
 run tcp-steps 3 $steps
 [ -n "$(parameters_hash local-steps)" ] && [ "$(parameters_hash local-steps)" = "$(parameters_hash tcp-steps)" ] ||
   fail "local steps: other parameters over TCP"
+# Rounds of a given time: the record repeats them, here and elsewhere.
+rounds="--set update.scheme=local --set update.inner_steps=8"
+run tcp-rounds 3 $rounds --set update.inner_seconds=0.002
+run tcp-replay 3 $rounds --set update.inner_steps_from=tcp-rounds/metrics.jsonl
+"$train" quick.toml --workers 3 $rounds --set update.inner_steps_from=tcp-rounds/metrics.jsonl --output replay 2>/dev/null ||
+  fail "rounds, local"
+for name in tcp-replay replay; do
+  [ -n "$(parameters_hash tcp-rounds)" ] && [ "$(parameters_hash tcp-rounds)" = "$(parameters_hash $name)" ] ||
+    fail "$name: other parameters than tcp-rounds"
+done
 demo="--set compression.method=demo --set optimizer.name=signsgd --set update.average=senders --set update.delay_steps=1"
 "$train" quick.toml --workers 3 $demo --output local-demo 2>/dev/null || fail "demo, local"
 run tcp-demo 3 $demo
@@ -132,11 +142,11 @@ expect_error 2 'comm.bootstrap = "tcp" is of no use' -- "$train" quick.toml --se
 expect_error 2 'lacks this process' -- "$train" quick.toml --set comm.backend=nccl --set comm.bootstrap=tcp
 "$train" quick.toml --set comm.backend=tcp --dry-run >/dev/null 2>&1 || fail "a dry run asks for other ranks"
 
-# disturb SIGNAL METHOD: a rank of three is killed or stopped; the others end soon, and name it.
+# disturb SIGNAL METHOD ARGUMENT...: a rank of three is killed or stopped; the others end soon, and name it.
 disturb() {
   local signal=$1 name=$1-$2 victim=$((RANDOM % 3)) start process log
   start "$name" 3 --set train.epochs=100000 --set train.eval_every_epochs=0 --set checkpoint.every_epochs=0 \
-    --set checkpoint.every_steps=5 --set logging.every_steps=1000 --set comm.timeout_s="$patience" --set compression.method="$2"
+    --set checkpoint.every_steps=5 --set logging.every_steps=1000 --set comm.timeout_s="$patience" --set compression.method="$2" "${@:3}"
   wait_until "${ids[0]}" has_checkpoint "$name" || fail "$name: no checkpoint"
   sleep "0.$((RANDOM % 5))"
   start=$SECONDS process=${ids[victim]}
@@ -165,6 +175,9 @@ for method in dgc oktopk dense; do
   [ -n "$(parameters_hash "whole-$method")" ] && [ "$(parameters_hash "whole-$method")" = "$(parameters_hash "KILL-$method")" ] ||
     fail "$method: another result after step $last"
 done
+
+# So it is within a round of local steps, where ranks wait for each other only at its end.
+disturb STOP topk --set update.scheme=local --set update.inner_steps=1000 --set checkpoint.every_steps=1000
 
 # A signal stops all with a checkpoint.
 start stopped 3 --set train.epochs=100000 --set checkpoint.every_steps=5

@@ -224,7 +224,7 @@ TEST_CASE("local steps: lines of metrics and evaluations wait for the next excha
 }
 
 TEST_CASE("local steps: a resumed run has the bits of one that did not stop, on every rank") {
-  for (const int world_size : {1, 2, 3}) {
+  for (const int world_size : {1, 2, 3, 5, 8}) {
     for (const char* method : {"dense", "topk"}) {
       CAPTURE(world_size);
       CAPTURE(method);
@@ -498,7 +498,7 @@ TEST_CASE("local steps: a worker skips its own step if its gradient is not finit
 TEST_CASE(
     "local steps: a signal stops the run within a round, with a checkpoint from which it goes on to the same bits") {
   const RunSpec config = local_config(100, {"train.max_steps=200", "train.epochs=99", "compression.method=topk"});
-  for (const int world_size : {1, 2, 3}) {
+  for (const int world_size : {1, 2, 3, 5, 8}) {
     CAPTURE(world_size);
     const TemporaryFolder folder, whole;
     const QuickResult expected = quick_run(config, world_size, whole.path());
@@ -549,6 +549,42 @@ TEST_CASE("local steps: ranks that stopped at different steps of a round go on t
       error = thrown.what();
     }
     CHECK(contains(error, "the ranks go on from steps 6 to 8"));
+  }
+}
+
+TEST_CASE(
+    "local steps: another number of workers within an epoch goes on to the same bits from both sides of its end") {
+  // Two workers leave epoch 1 after 4 of 16 steps; three deal the rest out, 72 samples in 8 steps. So it ends with step
+  // 12, in the round of steps 10 to 18.
+  const auto config = [](int steps) {
+    return local_config(9, {"train.epochs=9", fmt::format("train.max_steps={}", steps), "compression.method=topk"});
+  };
+  const TemporaryFolder two, whole;
+  quick_run(config(4), 2, two.path());
+  const fs::path resized = checkpoint_of(two, 4);
+  const QuickResult expected = quick_run(config(24), 3, whole.path(), resized.string());
+  for (const std::vector<std::uint64_t>& stops : {std::vector<std::uint64_t>{10, 13, 11}, {14, 10, 12}}) {
+    CAPTURE(stops[0]);
+    const TemporaryFolder stopped, resumed;
+    const CheckpointStore store(stopped.path() / "checkpoints");
+    on_resharded(config(24), 3, resized, [&](std::size_t rank, Generation& generation) {
+      TrainingState& state = generation.state;
+      const std::uint64_t scheduled = state.position.scheduled(state.progress.step);
+      generation.loader.seek(0, scheduled);
+      for (; state.progress.step < stops[rank]; ++state.progress.step)
+        generation.scheme->step(generation,
+                                {.learning_rate = state.learning_rate(state.progress.step), .density = 0.1});
+      store.save(generation.communicator, state.progress.step,
+                 [&](Archive* model, Archive& own) { generation.save(model, own, {}); });
+    });
+    const fs::path checkpoint = checkpoint_of(stopped, stops[0]);
+    CHECK(quick_run(config(24), 3, resumed.path(), checkpoint.string()).parameters == expected.parameters);
+    RunSpec other_batch = config(24);
+    other_batch.train.batch_size = 2;
+    on_resharded(other_batch, 3, checkpoint, [&](std::size_t, Generation& generation) {
+      if (generation.state.progress.step != stops[0]) throw Error("all ranks go on from rank 0's step");
+    });
+    quick_run(other_batch, 3, resumed.path(), checkpoint.string());
   }
 }
 

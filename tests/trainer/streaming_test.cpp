@@ -173,7 +173,7 @@ TEST_CASE("streaming: one fragment without overlap is the scheme without fragmen
 }
 
 TEST_CASE("streaming: inner steps beside an exchange have the bits of a run without a second thread") {
-  for (const int world_size : {1, 2, 3, 5}) {
+  for (const int world_size : {1, 2, 3, 5, 8}) {
     for (const Overrides& method : {Overrides{}, kCodedTopk}) {
       CAPTURE(world_size);
       CAPTURE(method.size());

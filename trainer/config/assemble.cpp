@@ -21,6 +21,9 @@ namespace dragonn::trainer {
 namespace {
 
 void check_network(const NetworkConfig& network) {
+  require(network.slowest == 1 || network.step_ms > 0,
+          "network.slowest = {} multiplies network.step_ms, which is 0: expected network.step_ms above 0",
+          network.slowest);
   const bool has_preset = network.preset != "none", is_measured = network.compute == comm::Compute::kMeasured;
   const bool has_latency = network.latency_us.number.has_value(), has_gbps = network.gbps.number.has_value();
   if (network.model == NetworkKind::kNone) {
@@ -117,7 +120,7 @@ std::string UpdateConfig::describe_period() const {
   const std::string what =
       demands.fragments > 1 ? fmt::format("one of {} fragments", demands.fragments) : "one exchange";
   const std::string overlap = demands.overlap_steps > 0 ? fmt::format(" behind {} of them", demands.overlap_steps) : "";
-  return fmt::format(", {} in {} steps{}", what, interval, overlap);
+  return fmt::format(", {} in {}{} steps{}", what, demands.skips_steps ? "at most " : "", interval, overlap);
 }
 
 std::vector<std::string> config_warnings(const Config& config) {

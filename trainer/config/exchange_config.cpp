@@ -68,6 +68,10 @@ void check_update(const Config& config) {
       "logging.dump_gradients writes what a step exchanges of the whole model, and update.scheme = \"{}\" exchanges "
       "parts of it, or later: expected no steps, or update.fragments = 1 and update.overlap_steps = 0",
       config.update.scheme.name);
+  require(
+      !demands.skips_steps || (config.logging.trace == 0 && config.logging.dump_gradients.empty()),
+      "logging.trace and logging.dump_gradients count steps that all workers make, and with update.inner_seconds or "
+      "update.inner_steps_from workers leave out steps: expected logging.trace = 0 and no dump_gradients");
   if (!config.update.steps_locally()) return;
   const std::string exchanged =
       fmt::format("and update.scheme = \"{}\" exchanges changes of parameters", config.update.scheme.name);

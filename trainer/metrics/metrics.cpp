@@ -249,6 +249,11 @@ void MetricsWriter::write(const EvalRecord& record) {
   if (events_) events_->write_scalars(record.step, scalars_of(record.split, line));
 }
 
+void MetricsWriter::write_round(std::uint64_t step, std::span<const std::uint64_t> inner_steps) {
+  const Json line{{"kind", "round"}, {"step", step}, {"inner_steps", inner_steps}};
+  append_flushed(file_, path_, line.dump() + "\n");
+}
+
 void MetricsWriter::write_residual(std::uint64_t step, const MagnitudeCounts& magnitudes) {
   const std::vector<HistogramBar> bars = magnitudes.bars_of_logarithms();
   if (!events_ || bars.empty()) return;

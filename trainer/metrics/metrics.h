@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,8 @@ class MetricsWriter {
   /// Writes a line. @throws SystemError (append_flushed).
   void write(const StepRecord& record);
   void write(const EvalRecord& record);
+  /// Writes the steps that each rank made in the round that ends after a step.
+  void write_round(std::uint64_t step, std::span<const std::uint64_t> inner_steps);
   /// Writes a histogram of the residuals' magnitudes to the event file; does nothing without one, or without residuals.
   void write_residual(std::uint64_t step, const MagnitudeCounts& magnitudes);
 

@@ -45,6 +45,7 @@ Json to_json(const NetworkConfig& config) {
   const comm::NetworkModel network = config.modelled().value();
   Json json{{"gbps", network.gbps()}, {"latency_us", network.latency_us()}, {"compute", name_of(config.compute)}};
   if (config.step_ms > 0) json["step_ms"] = config.step_ms;
+  if (config.slowest > 1) json["slowest"] = config.slowest;
   if (config.preset != "none") json["preset"] = config.preset;
   return json;
 }

@@ -81,17 +81,17 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
 DataPosition Generation::reshard_from(StateSource& source) {
   const int rank = communicator.rank(), size = communicator.size(), workers = source.workers();
   const UpdateSchemeEntry& entry = config.update.scheme.entry();
-  DataPosition stopped =
-      state.reshard_from(source, size, [this](std::uint64_t epoch, std::span<const data::EpochPart> earlier) {
-        return loader.continue_epoch(epoch, earlier);
-      });
+  const auto continue_epoch = [this](std::uint64_t epoch, std::span<const data::EpochPart> earlier) {
+    return loader.continue_epoch(epoch, earlier);
+  };
+  DataPosition stopped = state.reshard_from(source, size, continue_epoch);
   scheme->load_shared(source.model(), kScheme);
   if (workers == size) {
     const Archive own = source.rank(rank);
     state.load_optimizer(source.model(), own);
     gradient_exchange->load(own);
     scheme->load(own, kScheme);
-    state.load_rank(own, stopped);
+    state.load_rank(own, stopped, continue_epoch);
     if (source.model().contains(kSelection))
       selection = parse_selection(source.model().get_text(kSelection), source.name());
   } else {
@@ -199,7 +199,9 @@ Clock& Generation::clock_here() {
 }
 
 double Generation::described_seconds(double share) const {
-  return share * config.network.step_ms / 1e3 / static_cast<double>(config.train.gradient_accumulation);
+  const double place = communicator.rank() / std::max(1.0, communicator.size() - 1.0);
+  const double seconds = config.network.step_ms / 1e3 * (1 + place * (config.network.slowest - 1));
+  return share * seconds / static_cast<double>(config.train.gradient_accumulation);
 }
 
 View<const float> Generation::gradient() const {

@@ -14,6 +14,7 @@
 #include "core/units_text.h"
 #include "kernels/devices.h"
 #include "optim/optimizer.h"
+#include "trainer/config/exchange_config.h"
 #include "trainer/cost_model/cost_model.h"
 
 namespace dragonn::trainer {
@@ -208,6 +209,10 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
   plan.bytes = exchange::forecast_bytes(config.rules, plan.exchange, config.compression.density, world_size);
   plan.dense_cost = exchange::predict_dense_step(config.rules, network.arena(), world_size);
   plan.update = config.update.traits();
+  require(!plan.update.skips_steps || !network.carries_state(),
+          "model \"{}\" carries its state from each batch to the next, and with update.inner_seconds or "
+          "update.inner_steps_from workers leave out batches: expected update.inner_seconds = 0",
+          config.model.name);
   plan.steps_per_exchange = config.update.steps_per_exchange();
   const std::vector<exchange::Bucket> buckets = exchange::make_buckets(network.arena(), config.rules.buckets);
   plan.overlap_obstacle = overlap_obstacle(

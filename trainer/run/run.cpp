@@ -111,8 +111,9 @@ std::string describe_method(const Config& config, const RunPlan& plan, int worke
 std::string describe_compute(const NetworkConfig& network) {
   const bool is_measured = network.compute == comm::Compute::kMeasured;
   if (network.step_ms == 0) return is_measured ? "compute time is measured CPU time" : "compute time is zero";
-  return fmt::format("forward and backward take {} a step, other work {}", seconds_text(network.step_ms / 1e3),
-                     is_measured ? "its CPU time" : "no time");
+  const std::string slowest = network.slowest > 1 ? " to " + seconds_text(network.slowest * network.step_ms / 1e3) : "";
+  return fmt::format("forward and backward take {}{} a step, other work {}", seconds_text(network.step_ms / 1e3),
+                     slowest, is_measured ? "its CPU time" : "no time");
 }
 
 /// Logs the kind of the run's times, if a network is modelled.

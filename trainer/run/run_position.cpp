@@ -35,6 +35,10 @@ DataPosition load_position(const Archive& archive) {
   return position;
 }
 
+bool has_position(const Archive& archive) {
+  return archive.contains(kEpoch);
+}
+
 void RunPosition::resume(std::uint64_t step, const DataPosition& position, const ContinueEpoch& continue_epoch) {
   resumed_ = position;
   std::uint64_t own = 0;

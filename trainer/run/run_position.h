@@ -22,9 +22,11 @@ struct DataPosition {
   std::uint64_t samples() const { return data::samples_in(parts); }  ///< done of the epoch
 };
 
-/// Saves a position below "position/" of a model's archive.
+/// Saves a position below "position/" of an archive: rank 0's in the model's, every rank's own in its own.
 void save_position(Archive& archive, const DataPosition& position);
 DataPosition load_position(const Archive& archive);
+/// Returns whether an archive has a position. Ranks' archives of earlier versions have none.
+bool has_position(const Archive& archive);
 
 /// Converts the steps that a run has done to its place in the data, and to the step of its schedules.
 ///

@@ -132,6 +132,7 @@ void RunRecorder::record_step(const StepValues& values, const StepOutcome& outco
   const Progress& progress = state_.progress;
   StepSample& sample = generation_.sample;
   if (report_) report_->step(progress.step, state_.epochs_done(), progress.samples_per_second(), sample);
+  if (metrics_ && !outcome.inner_steps.empty()) metrics_->write_round(progress.step, outcome.inner_steps);
   // A line is reduced over the ranks, so it waits until they are synchronized.
   const bool is_due = state_.is_due(config_.logging.every_steps) || progress.step == state_.total_steps;
   if (!is_due || !generation_.scheme->is_synchronized()) return;

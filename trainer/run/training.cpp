@@ -49,7 +49,7 @@ Training::Training(const Job& job, const RunPlan& plan, TrainingState& state, co
       recorder_(job, plan, generation_),
       checkpoints_(folder_.checkpoints()),
       stop_agreement_(communicator, [] { return StopSignals::received() != 0; }),
-      overlap_steps_(plan.update.overlap_steps) {}
+      update_(plan.update) {}
 
 void Training::prepare_fresh() {
   if (wants_costs(config_, communicator_.size())) given_profile(generation_.selection_question());
@@ -113,6 +113,8 @@ void Training::resume(StateSource& source) {
     stopped = generation_.reshard_from(source);
     if (const std::string changes = changes_since(source.model(), config_); !changes.empty())
       recorder_.warn(fmt::format("resumed after step {}; {}", state_.progress.step, changes));
+    else
+      goes_on_ = true;
   });
   log::info(communicator_.rank(), "resumes from {} after step {}", source.name(), state_.progress.step);
   if (source.workers() != communicator_.size()) tell_resize(stopped, source.workers());
@@ -147,8 +149,7 @@ int Training::train() {
   begin_rounds();
   recorder_.begin();
   const Progress& progress = state_.progress;
-  const std::uint64_t scheduled = state_.position.scheduled(progress.step);
-  generation_.loader.seek(scheduled / state_.position.steps_per_epoch(), scheduled % state_.position.steps_per_epoch());
+  seek_data();
   while (progress.step < state_.total_steps && !state_.is_out_of_patience()) {
     const std::optional<StepOutcome> outcome = run_step();
     const ClockPause after_the_step(communicator_.clock());
@@ -157,26 +158,36 @@ int Training::train() {
     bool last = progress.step == state_.total_steps;
     if (is_synchronized && (last || state_.epoch_is_due(config_.train.eval_every_epochs))) evaluate_now();
     last = last || state_.is_out_of_patience();
+    const bool saves = last || saves_after(progress.step);
     if (is_synchronized) state_.synchronized_step = progress.step;
     if (!last && is_synchronized && outcome->stop) return stop();
     recorder_.end_step(progress.step, last);
-    if (last || saves_after(progress.step)) save_checkpoint();
+    if (saves) save_checkpoint();
   }
   finish();
   return 0;
 }
 
+void Training::seek_data() {
+  const std::uint64_t scheduled = state_.position.scheduled(state_.progress.step);
+  generation_.loader.seek(scheduled / state_.position.steps_per_epoch(), scheduled % state_.position.steps_per_epoch());
+}
+
 void Training::begin_rounds() {
   const std::uint64_t step = state_.progress.step, period = generation_.steps_per_exchange;
+  const ClockPause before_the_steps(communicator_.clock());
+  comm::all_ranks_or_none(communicator_, [&] {
+    generation_.scheme->begin(generation_, goes_on_ ? folder_.metrics() : std::filesystem::path());
+  });
   state_.furthest_step = step;
   if (period == 1) return;
-  const ClockPause before_the_steps(communicator_.clock());
   const auto [first, furthest] = extremes(communicator_, step);
   state_.furthest_step = furthest;
   const auto between = std::views::iota(first + 1, furthest + 1);
-  const bool is_one_round = furthest < state_.total_steps && std::ranges::none_of(between, [&](std::uint64_t other) {
-                              return generation_.scheme->communicates(other, /*is_last=*/false);
-                            });
+  const bool is_one_round =
+      furthest < state_.total_steps && std::ranges::none_of(between, [&](std::uint64_t other) {
+        return update_.skips_steps ? other % period == 0 : generation_.scheme->communicates(generation_, other);
+      });
   require(
       first == furthest || is_one_round,
       "the ranks go on from steps {} to {}, which are of one round: expected update.inner_steps, update.fragments and "
@@ -185,9 +196,8 @@ void Training::begin_rounds() {
 }
 
 bool Training::is_meeting(std::uint64_t step) const {
-  const bool is_last = step == state_.total_steps;
-  return is_last || generation_.scheme->communicates(step, is_last) || saves_after(step) ||
-         recorder_.ends_timeline(step);
+  if (step == state_.total_steps || generation_.scheme->communicates(generation_, step)) return true;
+  return !update_.skips_steps && (saves_after(step) || recorder_.ends_timeline(step));
 }
 
 bool Training::may_begin(std::uint64_t step) {
@@ -223,8 +233,11 @@ std::optional<StepOutcome> Training::run_step() {
     sample.traffic = {};
     has_exchanged_ = false;
   }
+  // Ranks that leave out steps exchange in the place of the planned end.
+  const std::uint64_t exchange_step =
+      update_.skips_steps ? std::min((progress.step / period + 1) * period, state_.total_steps) - 1 : progress.step;
   const StepValues values{.learning_rate = state_.learning_rate(progress.step),
-                          .density = density_at(config_.compression, state_.position.epoch(progress.step),
+                          .density = density_at(config_.compression, state_.position.epoch(exchange_step),
                                                 progress.step / period, (state_.total_steps + period - 1) / period),
                           .accumulated = recorder_.dump_target(),
                           .is_last = progress.step + 1 == state_.total_steps,
@@ -236,8 +249,9 @@ std::optional<StepOutcome> Training::run_step() {
     outcome = generation_.scheme->step(generation_, values);
     if (outcome.is_exchanged) recorder_.write_dump();
   }
-  ++progress.step;
-  progress.samples += state_.position.samples_per_step();
+  progress.step += 1 + outcome.skipped;
+  progress.samples += samples_of(outcome);
+  if (outcome.skipped > 0 && progress.step < state_.total_steps) seek_data();
   const ClockPause after_the_step(communicator_.clock());
   const comm::PhaseTraffic traffic = communicator_.traffic().by_phase() - before;
   for (std::size_t phase = 0; phase < traffic.size(); ++phase) sample.traffic[phase] += traffic[phase];
@@ -269,16 +283,30 @@ void Training::evaluate_now() {
 
 std::uint64_t Training::free_steps() const {
   std::uint64_t step = state_.progress.step + 1, free = 0;
-  for (; free + 1 < overlap_steps_ && step < state_.total_steps; ++step, ++free) {
+  for (; free + 1 < update_.overlap_steps && step < state_.total_steps; ++step, ++free) {
     if (saves_after(step) || recorder_.ends_timeline(step)) break;
   }
   return free;
 }
 
+std::uint64_t Training::samples_of(const StepOutcome& outcome) const {
+  const std::uint64_t of_all = state_.position.samples_per_step(), ranks = outcome.inner_steps.size();
+  if (ranks == 0) return of_all;
+  const std::uint64_t made = std::accumulate(outcome.inner_steps.begin(), outcome.inner_steps.end(), std::uint64_t{0});
+  const std::uint64_t own = outcome.inner_steps[static_cast<std::size_t>(communicator_.rank())];
+  return of_all + (made - ranks * own) * (of_all / ranks);  // modulo 2^64: the correction may be negative
+}
+
 bool Training::saves_after(std::uint64_t step) const {
   const CheckpointConfig& checkpoint = config_.checkpoint;
-  if (step <= state_.furthest_step) return false;  // some rank is past it
-  if (state_.ends_steps(checkpoint.every_steps, step) || state_.ends_epochs(checkpoint.every_epochs, step)) return true;
+  if (update_.skips_steps) {
+    if (!generation_.scheme->is_synchronized()) return false;
+    if (state_.is_due(checkpoint.every_steps) || state_.epoch_is_due(checkpoint.every_epochs)) return true;
+  } else {
+    if (step <= state_.furthest_step) return false;  // some rank is past it
+    if (state_.ends_steps(checkpoint.every_steps, step) || state_.ends_epochs(checkpoint.every_epochs, step))
+      return true;
+  }
   // The best parameters are kept only if they were saved while they were the current ones.
   const bool wanted = checkpoint.keep_best && (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0);
   return wanted && state_.progress.best && state_.progress.best->step == step;

@@ -40,6 +40,8 @@ class Training {
   std::optional<StepOutcome> run_step();
   /// Finds out from which steps the ranks go on, which differ if they stopped within a round.
   void begin_rounds();
+  /// Makes the loader go on at the present step.
+  void seek_data();
   /// Local. Returns whether the ranks communicate in this step, or directly after it.
   bool is_meeting(std::uint64_t step) const;
   /// Asks the other ranks, where it is a meeting, whether the step may begin.
@@ -49,6 +51,9 @@ class Training {
   void evaluate_now();
   void save_checkpoint();
   bool saves_after(std::uint64_t step) const;
+  /// Returns the samples of all ranks in the last step. At the end of a round with steps left out it makes up for the
+  /// steps before, which were counted as if all ranks had made them.
+  std::uint64_t samples_of(const StepOutcome& outcome) const;
   /// Returns the steps behind the next one that may be computed with it (StepValues::free_steps).
   std::uint64_t free_steps() const;
   /// Reports how a run goes on with another number of workers.
@@ -63,7 +68,8 @@ class Training {
   RunRecorder recorder_;
   CheckpointStore checkpoints_;
   StopAgreement stop_agreement_;  // of ranks that do not communicate in every step
-  std::uint64_t overlap_steps_;   // of the update scheme
+  const UpdateTraits update_;     // of the scheme
+  bool goes_on_ = false;          // from a checkpoint of this run, with the settings that it had
   bool has_exchanged_ = false;    // since the model's last update
 };
 

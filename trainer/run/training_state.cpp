@@ -174,6 +174,7 @@ void TrainingState::save_rank(Archive& rank) {
   kernels::HostMirror<float> statistics, carried;
   rank.put_array<float>(kStatistics, statistics.of(network.statistics()));
   rank.put(kStep, progress.step);
+  save_position(rank, position.at(progress.step));
   rank.put(kBytesSent, progress.bytes_sent);
   save_time(rank, kSeconds, progress.time);
   rank.put_array<float>(kCarriedState, carried.of(network.state(layers::Mode::kTrain)));
@@ -200,15 +201,17 @@ DataPosition TrainingState::reshard_from(StateSource& source, int workers,
   return stopped;
 }
 
-void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped) {
+void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped,
+                              const RunPosition::ContinueEpoch& continue_epoch) {
   read_array(rank, kStatistics, network.statistics());
-  if (rank.contains(kStep)) progress.step = rank.get<std::uint64_t>(kStep);
+  // With another batch size the rest of the epoch is dealt out anew, from one place for all ranks: rank 0's.
+  const bool steps_stay = stopped.parts.back().samples_per_step == position.samples_per_step();
+  if (steps_stay && rank.contains(kStep)) progress.step = rank.get<std::uint64_t>(kStep);
+  if (steps_stay && has_position(rank)) position.resume(progress.step, load_position(rank), continue_epoch);
   progress.bytes_sent = rank.get<double>(kBytesSent);
   progress.time = load_time(rank, kSeconds);
   const std::vector<float> carried = rank.get_vector<float>(kCarriedState);
-  // With another batch size the rows of a batch are at other places of the data.
-  const bool rows_stay = stopped.parts.back().samples_per_step == position.samples_per_step();
-  if (carried.empty() || !rows_stay) return;
+  if (carried.empty() || !steps_stay) return;  // the rows of another batch are at other places of the data
   network.set_state(layers::Mode::kTrain, static_cast<std::size_t>(config.train.batch_size),
                     View<const float>(std::span<const float>(carried)));
 }

@@ -60,10 +60,11 @@ struct TrainingState {
   /// differ, statistics start from their mean. Returns the place in the data at which that group stopped.
   /// @throws ConfigError for another model's state; DataError.
   DataPosition reshard_from(StateSource& source, int workers, const RunPosition::ContinueEpoch& continue_epoch);
-  /// Takes what a rank alone had, after reshard_from(). load_rank() is for the same rank of a group of the same size,
-  /// which may have done other steps than rank 0; add_rank() is for each of the ranks that ranks_to_take() names, and
-  /// all ranks go on from rank 0's step.
-  void load_rank(const Archive& rank, const DataPosition& position);
+  /// Takes what a rank alone had, after reshard_from(). load_rank() is for the same rank of a group of the same size;
+  /// if steps take as many samples as before, it goes on from its own step, which may be another one than rank 0's, in
+  /// another epoch. add_rank() is for each of the ranks that ranks_to_take() names. Otherwise all ranks go on from
+  /// rank 0's step. @param stopped rank 0's place in the data.
+  void load_rank(const Archive& rank, const DataPosition& stopped, const RunPosition::ContinueEpoch& continue_epoch);
   /// Takes the optimizer that all ranks share or, if every rank has its own (UpdateSchemeEntry::steps_locally), that of
   /// the rank. A run that has just begun to step locally goes on with the shared one. @throws ConfigError for the way
   /// back.

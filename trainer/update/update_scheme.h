@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/archive.h"
@@ -28,10 +30,14 @@ struct StepValues {
   std::uint64_t free_steps = 0;  ///< so many more steps may be computed with this one: nothing looks at ranks before
 };
 
-/// The outcome of one step, the same on every rank.
+/// The outcome of one step. All but `skipped` is the same on every rank.
 struct StepOutcome {
   bool is_exchanged = true;  ///< gradients were exchanged; the metrics of other steps have neither counts nor densities
   bool stop = false;         ///< a signal has reached some rank
+  std::uint64_t skipped = 0;  ///< planned steps behind this one that this rank leaves out (UpdateTraits::skips_steps)
+  /// The steps that each rank made in the round that ends here; empty where ranks leave out none. Valid until the next
+  /// step.
+  std::span<const std::uint64_t> inner_steps = {};
 };
 
 /// The demands of a scheme with given settings on the run around it.
@@ -44,6 +50,9 @@ struct UpdateTraits {
   bool delays = false;  ///< a step exchanges a gradient of an earlier one, so that backward hides all of the exchange
   std::size_t fragments = 1;        ///< parts of the model that take turns in being exchanged (BucketRules::fragments)
   std::uint64_t overlap_steps = 0;  ///< steps that Generation::compute_thread makes beside an exchange, at most
+  /// A rank may leave out steps in front of an exchange. Ranks are at the same step only behind one that updated the
+  /// model, so what they do together waits for it.
+  bool skips_steps = false;
 };
 
 /// The update rule of one rank. It has its own state; network, optimizer and exchange are the generation's.
@@ -51,12 +60,15 @@ class UpdateScheme {
  public:
   virtual ~UpdateScheme() = default;
 
+  /// Prepares a start: called once, before its first step and behind any load(). @param earlier metrics.jsonl of the
+  /// run if it goes on with the same settings from where it had been further; empty otherwise. @throws ConfigError.
+  virtual void begin(const Generation& /*generation*/, const std::filesystem::path& /*earlier*/) {}
   /// Collective. Trains on the next batch. @throws comm::CollectiveError if a gradient is not finite and such steps are
   /// not skipped.
   virtual StepOutcome step(Generation& generation, const StepValues& values) = 0;
-  /// Returns whether the ranks communicate in step `step` (from 1). In other steps they may be at different places, and
-  /// a signal stops each before the next step that it would make. @param is_last as StepValues::is_last.
-  virtual bool communicates(std::uint64_t /*step*/, bool /*is_last*/) const { return true; }
+  /// Returns whether the ranks communicate in this rank's step `step` (from 1). In other steps they may be at different
+  /// places, and a signal stops each before the next step that it would make.
+  virtual bool communicates(const Generation& /*generation*/, std::uint64_t /*step*/) const { return true; }
   /// Returns whether an exchange has a result that arrives in a later step. No rank stops before.
   virtual bool awaits_result() const { return false; }
   /// Returns whether the last step updated the model, the parameters that all ranks share. Evaluations, comparisons of

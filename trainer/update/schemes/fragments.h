@@ -11,6 +11,8 @@ namespace dragonn::trainer {
 struct FragmentTurn {
   std::size_t fragment = 0;
   std::uint64_t arrives = 0;  ///< steps of the run
+
+  friend bool operator==(const FragmentTurn&, const FragmentTurn&) = default;
 };
 
 /// The turns of `fragments` fragments, each once in `round` steps: results arrive after every round / fragments steps,

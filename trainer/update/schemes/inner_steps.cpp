@@ -77,8 +77,7 @@ void InnerSteps::step(Generation& generation, const StepValues& values) {
                 generation.state.progress.step);
   sample.loss_sum = ahead.sample.loss_sum;
   sample.count = ahead.sample.count;
-  for (std::size_t part = 0; part < kStepPartNames.size(); ++part)
-    sample.timers.add(static_cast<StepPart>(part), ahead.sample.timers.all()[part]);
+  add_times(ahead.sample.timers, sample.timers);
   end_ = ahead.end.seconds;
   if (++taken_ == ahead_.size()) thread.finish();
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 #include "trainer/update/schemes/fragments.h"
 #include "trainer/update/schemes/inner_steps.h"
 #include "trainer/update/schemes/outer_parameters.h"
+#include "trainer/update/schemes/round_length.h"
 #include "trainer/update/schemes/step.h"
 
 namespace dragonn::trainer {
@@ -26,6 +28,7 @@ namespace {
 constexpr const char* kOuter = "outer/";
 constexpr const char* kInner = "parameters";
 constexpr const char* kArriving = "arriving";
+constexpr const char* kRound = "round/";
 
 /// Returns the entry of the outer optimizer.
 const optim::OptimizerEntry& outer_entry(const Settings& settings) {
@@ -67,11 +70,12 @@ std::unique_ptr<optim::Optimizer> make_outer(const Settings& settings, Parameter
 
 /// Every rank steps by its own gradient; every few steps the ranks exchange how far they came from their common
 /// parameters, and an outer optimizer takes these on by the mean. The model's fragments take turns, and inner steps may
-/// go on until a fragment's result arrives.
+/// go on until a fragment's result arrives; or ranks leave out steps at the end of a round.
 class Local final : public UpdateScheme {
  public:
   Local(const Settings& settings, ParameterArena& arena)
       : schedule_(schedule_of(settings)),
+        round_(settings),
         mix_(static_cast<float>(settings.number("mix"))),
         clips_(settings.flag("median_clip")),
         outer_rate_(settings.number("outer.learning_rate")),
@@ -89,30 +93,39 @@ class Local final : public UpdateScheme {
     if (!has_own_parameters_) outer_.keep();
     has_own_parameters_ = true;
     is_synchronized_ = false;
-    const std::uint64_t done = generation.state.progress.step;
-    const FragmentTurn turn = schedule_.next(done);
-    bool exchanges = schedule_.begins(done) && !values.is_last;
-    if (exchanges) exchange_beside(generation, values, turn);
-    inner_steps_.step(generation, values);
-    split_overlap();
-    const bool arrives = turn.arrives == done + 1 || (arriving_ && arriving_->arrives == done + 1);
-    if (!arrives && !values.is_last) return {.is_exchanged = exchanges};
-    const bool was_exchanged = arriving_.has_value();
-    if (was_exchanged) arrive(generation);
-    if (values.is_last || !was_exchanged) {
-      exchanges = true;
-      const Part& part = values.is_last ? whole_ : parts_[turn.fragment];
-      exchange_now(generation, values, part);
-      give(generation, part, values.is_last ? 0 : mix_);
+    const std::uint64_t step = generation.state.progress.step + 1, end = end_of(generation, step);
+    const FragmentTurn turn = schedule_.next(step - 1);
+    const bool is_last = values.is_last || end == generation.state.total_steps;
+    StepOutcome outcome{.is_exchanged = schedule_.begins(step - 1) && !is_last, .skipped = end - step};
+    if (outcome.is_exchanged) exchange_beside(generation, values, turn);
+    make_step(generation, values);
+    if (turn.arrives != end && !is_last) return outcome;
+    const bool exchanges_now = is_last || !arriving_;
+    if (arriving_) outcome.stop = arrive(generation);
+    if (exchanges_now) {
+      const Part& part = is_last ? whole_ : parts_[turn.fragment];
+      outcome.is_exchanged = true;
+      outcome.stop = exchange_now(generation, values, part, end) || outcome.stop;
+      give(generation, part, is_last ? 0 : mix_);
     }
+    outcome.inner_steps = round_.end();
     is_synchronized_ = true;
-    has_own_parameters_ = !values.is_last && (schedule_.fragments > 1 || mix_ > 0);
-    generation.sample.drift = drift_;
-    return {.is_exchanged = exchanges, .stop = std::exchange(stop_, false)};
+    has_own_parameters_ = !is_last && (schedule_.fragments > 1 || mix_ > 0);
+    return outcome;
   }
 
-  bool communicates(std::uint64_t step, bool is_last) const override {
-    return is_last || schedule_.begins(step - 1) || (schedule_.next(step - 1).arrives == step && !arriving_);
+  void begin(const Generation& generation, const std::filesystem::path& earlier) override {
+    const TrainingState& state = generation.state;
+    round_.begin(state.progress.step, state.total_steps, generation.communicator.size(), earlier);
+    // Settings that have changed since a checkpoint may give a fragment on its way another turn: then it arrives now.
+    if (!arriving_ || arriving_->turn == schedule_.next(state.progress.step)) return;
+    outer_.give(parts_[arriving_->turn.fragment].tensors, mix_);
+    arriving_.reset();
+  }
+  bool communicates(const Generation& generation, std::uint64_t step) const override {
+    const std::uint64_t end = end_of(generation, step);
+    return end == generation.state.total_steps || schedule_.begins(step - 1) ||
+           (schedule_.next(step - 1).arrives == end && !arriving_);
   }
   bool awaits_result() const override { return arriving_.has_value(); }
   bool is_synchronized() const override { return is_synchronized_; }
@@ -121,11 +134,13 @@ class Local final : public UpdateScheme {
   }
 
   void save(Archive& rank, const std::string& prefix) const override {
+    round_.save(rank, prefix + kRound);
     if (has_own_parameters_) outer_.save_inner(rank, prefix + kInner);
     if (arriving_)
-      rank.put_array<std::uint64_t>(prefix + kArriving, std::array{arriving_->fragment, arriving_->arrives});
+      rank.put_array<std::uint64_t>(prefix + kArriving, std::array{arriving_->turn.fragment, arriving_->turn.arrives});
   }
   void load(const Archive& rank, const std::string& prefix) override {
+    round_.load(rank, prefix + kRound);
     has_own_parameters_ = rank.contains(prefix + kInner);
     if (has_own_parameters_) outer_.load_inner(rank, prefix + kInner);
     arriving_.reset();
@@ -133,7 +148,7 @@ class Local final : public UpdateScheme {
     const std::vector<std::uint64_t> arriving = rank.get_vector<std::uint64_t>(prefix + kArriving);
     if (arriving.size() != 2 || arriving[0] >= schedule_.fragments)
       throw DataError("the checkpoint's fragment on its way is none of this run");
-    arriving_ = {arriving[0], arriving[1]};
+    arriving_ = Arriving{.turn = {arriving[0], arriving[1]}};
   }
   void save_shared(Archive& model, const std::string& prefix) const override { outer_.save(model, prefix + kOuter); }
   void load_shared(const Archive& model, const std::string& prefix) override {
@@ -148,6 +163,14 @@ class Local final : public UpdateScheme {
     std::vector<std::size_t> groups;  ///< of the exchange
   };
 
+  /// An exchange whose result arrives in a later step. The common parameters are moved; this rank's are not.
+  struct Arriving {
+    FragmentTurn turn;
+    bool stop = false;          ///< agreed on in the exchange
+    double begin = 0, end = 0;  ///< of the exchange, until that time is divided
+    StepTimers timers = {};     ///< of the exchange: they are told with its result
+  };
+
   void find_groups(const exchange::GradientExchange& exchange) {
     for (std::size_t group = 0; group < exchange.groups().size(); ++group) {
       parts_[exchange.buckets()[exchange.groups()[group].begin].fragment].groups.push_back(group);
@@ -155,12 +178,21 @@ class Local final : public UpdateScheme {
     }
   }
 
+  /// Returns the step after which the ranks go on from a step of this rank: the round's planned end if it is the last
+  /// for which the rank has time.
+  std::uint64_t end_of(const Generation& generation, std::uint64_t step) const {
+    const std::uint64_t planned = std::min(schedule_.next(step - 1).arrives, generation.state.total_steps);
+    const comm::Communicator& communicator = generation.communicator;
+    return round_.is_cut(planned, communicator.rank(), communicator.size()) ? planned : step;
+  }
+
   View<const float> take_change(Generation& generation, const Part& part) {
     View<const float> change;
+    ParameterDrift& drift = generation.sample.drift;
     exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize, [&] {
       change = outer_.take_change(part.tensors);
-      drift_ = {};
-      for (const ParameterId id : part.tensors) drift_ += change_of(generation, change, id);
+      drift = {};
+      for (const ParameterId id : part.tensors) drift += change_of(generation, change, id);
     });
     return change;
   }
@@ -170,8 +202,9 @@ class Local final : public UpdateScheme {
     return {optim::squared_norm(change.subview(tensor.offset, tensor.size)), static_cast<double>(tensor.size)};
   }
 
-  /// Exchanges a change and makes the outer step. @param arrives steps of the run that are done when the result does.
-  void send(Generation& generation, const StepValues& values, const Part& part, View<const float> change,
+  /// Exchanges a change and makes the outer step. Returns whether a signal asks to stop. @param arrives steps of the
+  /// run that are done when the result does.
+  bool send(Generation& generation, const StepValues& values, const Part& part, View<const float> change,
             std::uint64_t done, std::uint64_t arrives) {
     const Device device = generation.state.device();
     StepTimers& timers = generation.sample.timers;
@@ -180,66 +213,74 @@ class Local final : public UpdateScheme {
       exchange::run_part(device, timers, StepPart::kExchange,
                          [&] { outer_.clip_change(generation.communicator, part.tensors); });
     }
+    if (round_.varies()) {
+      exchange::run_part(device, timers, StepPart::kExchange, [&] {
+        const float weight = round_.weight(generation.communicator);
+        if (weight != 1) outer_.scale_change(part.tensors, weight);
+      });
+    }
     const auto sums = exchange.run(
         {.step = done - 1, .density = values.density, .accumulated = values.accumulated, .groups = part.groups}, change,
         timers);
     const exchange::StepWord word =
         agree_on_step(generation, {.non_finite_bucket = exchange.non_finite_bucket()}, done);
-    stop_ = stop_ || word.stop;
     exchange.commit(timers);
     exchange::run_part(device, timers, StepPart::kOptimize,
                        [&] { outer_.step(sums, outer_rate_, (arrives - 1) / schedule_.round); });
+    return word.stop;
   }
 
-  void exchange_now(Generation& generation, const StepValues& values, const Part& part) {
-    const std::uint64_t done = generation.state.progress.step + 1;
+  /// Exchanges a change between two inner steps. Returns whether a signal asks to stop.
+  bool exchange_now(Generation& generation, const StepValues& values, const Part& part, std::uint64_t done) {
     const View<const float> change = take_change(generation, part);
     const double begin = generation.communicator.now();
-    send(generation, values, part, change, done, done);
+    const bool stop = send(generation, values, part, change, done, done);
     if (schedule_.overlap > 0)
       generation.sample.timers.add(StepPart::kExchangeExposed, generation.communicator.now() - begin);
+    return stop;
   }
 
   /// Exchanges a fragment while the computing thread makes the inner steps until its result arrives, or as many of them
   /// as nothing interrupts.
   void exchange_beside(Generation& generation, const StepValues& values, const FragmentTurn& turn) {
-    // Settings that have changed since a checkpoint may let two fragments meet.
-    if (arriving_) arrive(generation);
     const Part& part = parts_[turn.fragment];
     const std::uint64_t done = generation.state.progress.step;
     const View<const float> change = take_change(generation, part);
     inner_steps_.start_ahead(generation, std::min(schedule_.overlap, values.free_steps + 1));
-    const double begin = generation.communicator.now();
+    Arriving exchanged{.turn = turn, .begin = generation.communicator.now()};
     try {
-      send(generation, values, part, change, done, turn.arrives);
+      exchanged.stop = send(generation, values, part, change, done, turn.arrives);
     } catch (...) {
       // The steps beside it use what is about to be destroyed.
       if (generation.compute_thread) generation.compute_thread->drain();
       throw;
     }
-    arriving_ = turn;
-    sent_ = {begin, generation.communicator.now()};
-    // What the exchange took is told when its result arrives.
-    sending_timers_ = generation.sample.timers;
+    exchanged.end = generation.communicator.now();
+    exchanged.timers = generation.sample.timers;
     generation.sample.timers.reset();
+    arriving_ = exchanged;
   }
 
-  /// Divides the time of an exchange, once the steps beside it are done, into what they hid and what they did not.
-  void split_overlap() {
-    if (!sent_ || inner_steps_.is_ahead()) return;
-    const double exposed = std::max(0.0, sent_->end - std::max(sent_->begin, inner_steps_.end()));
-    sending_timers_.add(StepPart::kExchangeExposed, exposed);
-    sending_timers_.add(StepPart::kExchangeHidden, sent_->end - sent_->begin - exposed);
-    sent_.reset();
+  /// Makes an inner step. Once all steps beside an exchange are done, its time is divided into what they hid and what
+  /// they did not.
+  void make_step(Generation& generation, const StepValues& values) {
+    const double begin = generation.communicator.now();
+    inner_steps_.step(generation, values);
+    round_.add_step(inner_steps_.end() - begin);
+    if (!arriving_ || inner_steps_.is_ahead()) return;
+    const double exposed = std::max(0.0, arriving_->end - std::max(arriving_->begin, inner_steps_.end()));
+    arriving_->timers.add(StepPart::kExchangeExposed, exposed);
+    arriving_->timers.add(StepPart::kExchangeHidden, arriving_->end - arriving_->begin - exposed);
+    arriving_->begin = arriving_->end = 0;
   }
 
-  void arrive(Generation& generation) {
-    StepTimers& timers = generation.sample.timers;
-    for (std::size_t part = 0; part < kStepPartNames.size(); ++part)
-      timers.add(static_cast<StepPart>(part), sending_timers_.all()[part]);
-    sending_timers_.reset();
-    give(generation, parts_[arriving_->fragment], mix_);
+  /// Takes the result of the exchange on its way. Returns whether a signal asked to stop then.
+  bool arrive(Generation& generation) {
+    add_times(arriving_->timers, generation.sample.timers);
+    give(generation, parts_[arriving_->turn.fragment], mix_);
+    const bool stop = arriving_->stop;
     arriving_.reset();
+    return stop;
   }
 
   void give(Generation& generation, const Part& part, float mix) {
@@ -247,12 +288,8 @@ class Local final : public UpdateScheme {
                        [&] { outer_.give(part.tensors, mix); });
   }
 
-  /// The time of an exchange beside inner steps.
-  struct Sent {
-    double begin = 0, end = 0;
-  };
-
   FragmentSchedule schedule_;
+  RoundLength round_;
   float mix_;
   bool clips_;
   double outer_rate_;
@@ -261,12 +298,8 @@ class Local final : public UpdateScheme {
   Part whole_;
   InnerSteps inner_steps_;
   bool is_synchronized_ = true;
-  bool has_own_parameters_ = false;       // else they are the common ones
-  std::optional<FragmentTurn> arriving_;  // exchanged, and the common parameters are moved; this rank's are not
-  bool stop_ = false;                     // agreed on in an exchange whose result arrives later
-  ParameterDrift drift_;                  // of the last exchange
-  std::optional<Sent> sent_;              // until it is divided
-  StepTimers sending_timers_;
+  bool has_own_parameters_ = false;  // else they are the common ones
+  std::optional<Arriving> arriving_;
 };
 
 const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) {
@@ -279,6 +312,13 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
       SettingSpec::integer(
           "inner_steps", 30,
           "steps of each worker between exchanges; evaluations and lines of metrics wait for the next exchange", 1),
+      SettingSpec::number("inner_seconds", 0,
+                          "seconds of a round by each worker's clock: one that has not made inner_steps by then leaves "
+                          "out the rest, and the mean weighs workers by their steps; 0: all make all",
+                          0),
+      SettingSpec::text("inner_steps_from", "",
+                        "metrics.jsonl of a run with inner_seconds: each worker makes as many steps in each round as "
+                        "there, and inner_seconds applies to rounds that it lacks"),
       SettingSpec::integer("fragments", 1,
                            "parts of the model that are exchanged one at a time, each once in inner_steps steps; must "
                            "divide inner_steps. Layer i of the model is in part i modulo fragments",
@@ -309,13 +349,25 @@ const Registration<UpdateSchemeEntry> registration{[](UpdateSchemeEntry& entry) 
     const std::size_t floats = outer_entry(settings).floats_per_parameter;
     const FragmentSchedule schedule = schedule_of(settings);
     const bool is_common_after_steps = schedule.round == 1 && settings.number("mix") == 0;
+    const bool skips = settings.number("inner_seconds") > 0 || !settings.text("inner_steps_from").empty();
+    constexpr const char* kSkips = "update.inner_seconds and update.inner_steps_from let workers leave out steps";
+    require(
+        !skips || (schedule.fragments == 1 && schedule.overlap == 0),
+        "{}, and update.fragments and update.overlap_steps exchange after fixed numbers of them: expected fragments "
+        "= 1 and overlap_steps = 0",
+        kSkips);
+    require(!skips || !averages_senders(settings),
+            "{} and weigh workers by those that they made, and update.average = \"senders\" counts them equally: "
+            "expected \"ranks\"",
+            kSkips);
     return UpdateTraits{.steps_per_exchange = static_cast<std::int64_t>(schedule.round),
                         .floats_per_parameter = 2 + floats,
                         .saved_floats_per_parameter = floats,
                         .own_floats_per_parameter = is_common_after_steps ? std::size_t{0} : 1,
                         .averages_senders = averages_senders(settings),
                         .fragments = static_cast<std::size_t>(schedule.fragments),
-                        .overlap_steps = schedule.overlap};
+                        .overlap_steps = schedule.overlap,
+                        .skips_steps = skips};
   };
 }};
 

@@ -57,10 +57,6 @@ void OuterParameters::clip_change(comm::Communicator& communicator, Tensors tens
     const comm::ScopedPhase phase(communicator.traffic(), comm::Phase::kHeader);
     communicator.allgather_values(std::span<const float>(norms_), std::span(of_ranks_));
   }
-  if (scaled_.size() == 0) {
-    const std::size_t largest = std::ranges::max(outer_.parameters(), {}, &Parameter::size).size;
-    scaled_ = Buffer<float>(largest, outer_.values().device());
-  }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     of_tensor_.clear();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -69,9 +65,18 @@ void OuterParameters::clip_change(comm::Communicator& communicator, Tensors tens
     }
     const auto median = of_tensor_.begin() + static_cast<std::ptrdiff_t>((ranks - 1) / 2);
     std::ranges::nth_element(of_tensor_, median);
-    if (!std::isfinite(norms_[i]) || norms_[i] <= *median) continue;
-    const View<float> change = outer_.gradient(tensors[i]), scaled = scaled_.view().subview(0, change.size());
-    kernels::accumulate_scaled({}, change, *median / norms_[i], scaled, scaling_);
+    if (std::isfinite(norms_[i]) && norms_[i] > *median) scale_change(tensors.subspan(i, 1), *median / norms_[i]);
+  }
+}
+
+void OuterParameters::scale_change(Tensors tensors, float factor) {
+  if (scaled_.size() == 0) {
+    const std::size_t largest = std::ranges::max(outer_.parameters(), {}, &Parameter::size).size;
+    scaled_ = Buffer<float>(largest, outer_.values().device());
+  }
+  for (const ParameterId id : tensors) {
+    const View<float> change = outer_.gradient(id), scaled = scaled_.view().subview(0, change.size());
+    kernels::accumulate_scaled({}, change, factor, scaled, scaling_);
     kernels::copy(scaled, change);
   }
 }

@@ -43,6 +43,8 @@ class OuterParameters {
   /// it is, for the check of the exchange. 4 (P-1) bytes per tensor in ceil(log2 P) messages, or P-1 if they are large
   /// (Communicator::kSmallBlock).
   void clip_change(comm::Communicator& communicator, Tensors tensors);
+  /// Scales these tensors of this rank's pseudo-gradient.
+  void scale_change(Tensors tensors, float factor);
   /// Moves theta0 by the means of the exchanged sums. Neither reads nor writes theta.
   /// @param step counts the outer steps from 0.
   void step(std::span<const exchange::BucketSum> sums, double learning_rate, std::uint64_t step);
@@ -60,7 +62,7 @@ class OuterParameters {
   ParameterArena& inner_;
   ParameterArena outer_;  // its gradients are the pseudo-gradient
   std::unique_ptr<optim::Optimizer> optimizer_;
-  Buffer<float> scaled_;                 // [largest tensor], once a change is clipped
+  Buffer<float> scaled_;                 // [largest tensor], once a change is scaled
   kernels::PassResult scaling_;          // of no use besides
   std::vector<float> norms_, of_ranks_;  // by tensor, and by rank and tensor
   std::vector<float> of_tensor_;         // by rank

@@ -56,6 +56,11 @@ void apply_sums(std::span<const exchange::BucketSum> sums, float scale, optim::O
   }
 }
 
+void add_times(const StepTimers& times, StepTimers& sum) {
+  for (std::size_t part = 0; part < kStepPartNames.size(); ++part)
+    sum.add(static_cast<StepPart>(part), times.all()[part]);
+}
+
 SettingSpec average_spec() {
   return SettingSpec::text("average", "ranks",
                            "what divides a sum; ranks: the number of workers; senders: for each entry the number of "

@@ -30,6 +30,9 @@ void apply_mean(Generation& generation, const StepValues& values, std::span<cons
 /// Feeds the means of these sums (BucketSum::divisor) times `scale` to the optimizer, which has begun its step.
 void apply_sums(std::span<const exchange::BucketSum> sums, float scale, optim::Optimizer& optimizer);
 
+/// Adds the times of work that went on beside a step, or before it.
+void add_times(const StepTimers& times, StepTimers& sum);
+
 /// Returns the setting `average` of a scheme, and whether it asks for ExchangeRules::averages_senders.
 SettingSpec average_spec();
 bool averages_senders(const Settings& settings);
