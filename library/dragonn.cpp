@@ -42,8 +42,10 @@ struct dragonn_exchange_handle {
   std::size_t elements = 0;
   std::vector<dragonn_tensor_info> infos;
   std::vector<std::byte> saved;  // the state between dragonn_state_size and dragonn_state_save; empty: none
-  std::optional<library::Exchange> exchange;  // only the thread uses it, while the group lives
-  std::unique_ptr<library::StepParts> parts;  // of an exchange that has begun; null: none
+  std::optional<library::Exchange> exchange;         // only the thread uses it, while the group lives
+  std::unique_ptr<library::StepParts> parts;         // of an exchange that has begun; null: none
+  std::shared_ptr<library::LocalSteps> local_steps;  // the exchange's; null: it has none
+  bool sends_change = false;                         // of local steps, in the thread
   std::unique_ptr<library::RankThread> thread;
   ::pid_t process = ::getpid();  // the thread is there, and in no child that this process forks
   std::atomic<bool> is_in_use = false;
@@ -165,6 +167,7 @@ void set_up(dragonn_exchange_handle& handle, dragonn::comm::Communicator& commun
     handle.exchange.emplace(handle.spec, handle.tensors, handle.steps_per_epoch, communicator);
   });
   handle.exchange->check_same_on_all_ranks();
+  handle.local_steps = handle.exchange->local_steps();
   handle.rank = communicator.rank();
   handle.size = communicator.size();
   handle.elements = handle.exchange->elements();
@@ -233,29 +236,51 @@ dragonn_status guarded_during_exchange(dragonn_exchange_handle* handle, const Bo
   });
 }
 
+/// Waits for a change that the thread exchanges beside local steps.
+void wait_for_change(dragonn_exchange_handle& handle) {
+  if (std::exchange(handle.sends_change, false)) handle.thread->wait();
+}
+
 /// Runs the body of a function that needs the handle's thread.
 template <class Body>
 dragonn_status guarded(dragonn_exchange_handle* handle, const Body& body) noexcept {
   return guarded_during_exchange(handle, [&] {
     require_no_exchange(*handle);
+    wait_for_change(*handle);
     body();
   });
 }
 
+void require_gradients(const dragonn_exchange_handle& handle) {
+  require(!handle.spec.update.steps_locally(),
+          "update.scheme = \"{}\" exchanges changes of parameters: expected dragonn_local_step",
+          handle.spec.update.scheme.name);
+}
+
+/// Returns the local steps, which must have a start, or must not have one.
+library::LocalSteps& local_steps(dragonn_exchange_handle& handle, bool has_started) {
+  require(handle.local_steps != nullptr, "the config has no update.scheme = \"local\"");
+  library::LocalSteps& steps = *handle.local_steps;
+  require(steps.has_started() == has_started, "the local steps have {}",
+          has_started ? "no start: expected dragonn_local_start" : "started already");
+  return steps;
+}
+
 void run_exchange(dragonn_exchange_handle& handle, std::span<const library::Numbers> gradients) {
+  require_gradients(handle);
   handle.saved.clear();
   handle.thread->run([&] { handle.exchange->run(gradients); });
 }
 
-/// Returns gradients of a caller, of which there must be one for each of their tensors.
-std::vector<dragonn_gradient> read_gradients(const dragonn_exchange_handle& handle, const dragonn_gradient* gradients,
-                                             std::uint64_t count, std::size_t size) {
+/// Returns arrays of a caller, at most one for each tensor.
+std::vector<dragonn_array> read_arrays(const dragonn_exchange_handle& handle, const dragonn_array* gradients,
+                                       std::uint64_t count, std::size_t size) {
   require(gradients != nullptr || count == 0, "the list of gradients is a null pointer");
-  require_size<dragonn_gradient>(size, "dragonn_gradient");
-  std::vector<dragonn_gradient> list(count);
+  require_size<dragonn_array>(size, "dragonn_array");
+  std::vector<dragonn_array> list(count);
   std::vector<bool> is_given(handle.tensors.size());
   for (std::uint64_t i = 0; i < count; ++i) {
-    dragonn_gradient& gradient = list[i];
+    dragonn_array& gradient = list[i];
     std::memcpy(&gradient, reinterpret_cast<const std::byte*>(gradients) + i * size, size);
     const std::uint64_t tensor = gradient.tensor;
     require(tensor < handle.tensors.size(), "gradient {} is of tensor {}: expected 0 to {}", i, tensor,
@@ -271,8 +296,18 @@ std::vector<dragonn_gradient> read_gradients(const dragonn_exchange_handle& hand
   return list;
 }
 
-library::Numbers numbers_of(const dragonn_gradient& gradient) {
+library::Numbers numbers_of(const dragonn_array& gradient) {
   return {gradient.data, static_cast<dragonn_dtype>(gradient.dtype)};
+}
+
+/// Returns one array for each tensor, in their order.
+std::vector<library::Numbers> read_all(const dragonn_exchange_handle& handle, const dragonn_array* arrays,
+                                       std::uint64_t count, std::size_t size, const char* what) {
+  require(count == handle.tensors.size(), "there are {} {}: expected {}, one for each tensor", count, what,
+          handle.tensors.size());
+  std::vector<library::Numbers> numbers(count);
+  for (const dragonn_array& array : read_arrays(handle, arrays, count, size)) numbers[array.tensor] = numbers_of(array);
+  return numbers;
 }
 
 /// Ends the exchange that has begun.
@@ -400,22 +435,16 @@ dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* 
   });
 }
 
-dragonn_status dragonn_exchange_gradients(dragonn_exchange_handle* handle, const dragonn_gradient* gradients,
+dragonn_status dragonn_exchange_gradients(dragonn_exchange_handle* handle, const dragonn_array* gradients,
                                           uint64_t count, size_t size) {
-  return guarded(handle, [&] {
-    require(count == handle->tensors.size(), "there are {} gradients: expected {}, one for each tensor", count,
-            handle->tensors.size());
-    std::vector<library::Numbers> numbers(count);
-    for (const dragonn_gradient& gradient : read_gradients(*handle, gradients, count, size))
-      numbers[gradient.tensor] = numbers_of(gradient);
-    run_exchange(*handle, numbers);
-  });
+  return guarded(handle, [&] { run_exchange(*handle, read_all(*handle, gradients, count, size, "gradients")); });
 }
 
-dragonn_status dragonn_begin(dragonn_exchange_handle* handle, const dragonn_gradient* gradients, uint64_t count,
+dragonn_status dragonn_begin(dragonn_exchange_handle* handle, const dragonn_array* gradients, uint64_t count,
                              size_t size) {
   return guarded_during_exchange(handle, [&] {
-    const std::vector<dragonn_gradient> list = read_gradients(*handle, gradients, count, size);
+    require_gradients(*handle);
+    const std::vector<dragonn_array> list = read_arrays(*handle, gradients, count, size);
     if (list.empty()) return;
     if (handle->parts == nullptr) {
       handle->saved.clear();
@@ -423,7 +452,7 @@ dragonn_status dragonn_begin(dragonn_exchange_handle* handle, const dragonn_grad
       handle->thread->start([handle, step = parts.get()] { handle->exchange->run(*step); });
       handle->parts = std::move(parts);
     }
-    for (const dragonn_gradient& gradient : list) handle->parts->give(gradient.tensor, numbers_of(gradient));
+    for (const dragonn_array& gradient : list) handle->parts->give(gradient.tensor, numbers_of(gradient));
   });
 }
 
@@ -466,6 +495,58 @@ dragonn_status dragonn_set_parts(dragonn_exchange_handle* handle, const uint64_t
   });
 }
 
+dragonn_status dragonn_local_start(dragonn_exchange_handle* handle, const dragonn_array* parameters, uint64_t count,
+                                   size_t size) {
+  return guarded(handle, [&] {
+    local_steps(*handle, /*has_started=*/false);
+    const std::vector<library::Numbers> numbers = read_all(*handle, parameters, count, size, "parameters");
+    handle->saved.clear();
+    handle->thread->run([&] { handle->exchange->start_local_steps(numbers); });
+  });
+}
+
+dragonn_status dragonn_local_step(dragonn_exchange_handle* handle, const dragonn_array* parameters, uint64_t count,
+                                  size_t size, int32_t is_last) {
+  return guarded_during_exchange(handle, [&] {
+    library::LocalSteps& steps = local_steps(*handle, /*has_started=*/true);
+    const library::LocalTurn turn = steps.next(is_last != 0);
+    std::vector<library::Numbers> numbers;
+    if (turn.arrives || turn.part) {
+      numbers = read_all(*handle, parameters, count, size, "parameters");
+      wait_for_change(*handle);
+    }
+    handle->saved.clear();
+    steps.count(turn);
+    if (!turn.arrives && !turn.part) return;
+    handle->thread->run([&] {
+      handle->exchange->take_turn(turn, numbers);
+      if (!turn.part || turn.is_beside) return;
+      handle->exchange->exchange_change(turn);
+      steps.give(*turn.part, turn.is_last, numbers);
+    });
+    if (!turn.is_beside) return;
+    handle->thread->start([handle, turn] { handle->exchange->exchange_change(turn); });
+    handle->sends_change = true;
+  });
+}
+
+dragonn_status dragonn_local_common(dragonn_exchange_handle* handle, const dragonn_array* parameters, uint64_t count,
+                                    size_t size) {
+  return guarded(handle, [&] {
+    library::LocalSteps& steps = local_steps(*handle, /*has_started=*/true);
+    const std::vector<library::Numbers> numbers = read_all(*handle, parameters, count, size, "parameters");
+    handle->thread->run([&] { steps.write_common(numbers); });
+  });
+}
+
+dragonn_status dragonn_local_next(dragonn_exchange_handle* handle, int32_t is_last, int32_t* touches) {
+  return guarded_during_exchange(handle, [&] {
+    require(touches != nullptr, "the place for the answer is a null pointer");
+    const library::LocalTurn turn = local_steps(*handle, /*has_started=*/true).next(is_last != 0);
+    *touches = turn.arrives || turn.part ? 1 : 0;
+  });
+}
+
 dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_statistics* statistics, size_t size) {
   return guarded(handle, [&] {
     require(statistics != nullptr, "the place for the statistics is a null pointer");
@@ -502,6 +583,7 @@ dragonn_status dragonn_state_load(dragonn_exchange_handle* handle, const void* s
     handle->saved.clear();
     const std::span<const std::byte> bytes(static_cast<const std::byte*>(state), size);
     handle->thread->run([&] { handle->exchange->load(bytes); });
+    handle->local_steps = handle->exchange->local_steps();
   });
 }
 
@@ -518,5 +600,6 @@ dragonn_status dragonn_state_load_all(dragonn_exchange_handle* handle, const voi
     }
     handle->saved.clear();
     handle->thread->run([&] { handle->exchange->load_all(all); });
+    handle->local_steps = handle->exchange->local_steps();
   });
 }

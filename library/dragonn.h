@@ -82,12 +82,12 @@ typedef struct dragonn_tensor {
   uint64_t dimensions;
 } dragonn_tensor;
 
-/// A tensor's gradient in host memory. The types are the same on every rank.
-typedef struct dragonn_gradient {
+/// A tensor's gradient, or parameter, in host memory. The types are the same on every rank.
+typedef struct dragonn_array {
   uint64_t tensor;  ///< its place in the list of tensors, from 0
   void* data;       ///< [elements of the tensor]; the mean takes its place
   uint32_t dtype;   ///< a dragonn_dtype
-} dragonn_gradient;
+} dragonn_array;
 
 /// The options of dragonn_create. What is 0 or null has its default.
 typedef struct dragonn_options {
@@ -202,9 +202,9 @@ DRAGONN_API dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* han
                                                     uint64_t tensor_count);
 
 /// Collective. Works as dragonn_exchange for gradients of other types.
-/// @param gradients [count], one for each tensor, in any order.  @param size sizeof(dragonn_gradient).
-DRAGONN_API dragonn_status dragonn_exchange_gradients(dragonn_exchange_handle* handle,
-                                                      const dragonn_gradient* gradients, uint64_t count, size_t size);
+/// @param gradients [count], one for each tensor, in any order.  @param size sizeof(dragonn_array).
+DRAGONN_API dragonn_status dragonn_exchange_gradients(dragonn_exchange_handle* handle, const dragonn_array* gradients,
+                                                      uint64_t count, size_t size);
 
 /// Collective. Begins to exchange the gradients of some tensors, and returns: the handle's thread exchanges them while
 /// the caller computes others. The exchange is complete when every tensor has begun, once each, in one call or many,
@@ -213,8 +213,8 @@ DRAGONN_API dragonn_status dragonn_exchange_gradients(dragonn_exchange_handle* h
 ///
 /// Gradients stay where they are, unchanged by the caller, until dragonn_wait has returned. Meanwhile every other call
 /// with the handle but dragonn_test, dragonn_cancel and dragonn_abort is DRAGONN_ERROR_USAGE.
-/// @param gradients [count], read before the call returns.  @param size sizeof(dragonn_gradient).
-DRAGONN_API dragonn_status dragonn_begin(dragonn_exchange_handle* handle, const dragonn_gradient* gradients,
+/// @param gradients [count], read before the call returns.  @param size sizeof(dragonn_array).
+DRAGONN_API dragonn_status dragonn_begin(dragonn_exchange_handle* handle, const dragonn_array* gradients,
                                          uint64_t count, size_t size);
 
 /// Tells whether dragonn_wait would return at once. Local. @param is_done receives 1 or 0.
@@ -224,8 +224,8 @@ DRAGONN_API dragonn_status dragonn_test(dragonn_exchange_handle* handle, int32_t
 DRAGONN_API dragonn_status dragonn_wait(dragonn_exchange_handle* handle);
 
 /// Gives up an exchange of which some tensors have not begun, because this rank cannot compute them. Waits for the
-/// others, whose dragonn_wait returns DRAGONN_ERROR_CANCELLED: all ranks are as before the exchange. Does nothing if none
-/// has begun.
+/// others, whose dragonn_wait returns DRAGONN_ERROR_CANCELLED: all ranks are as before the exchange. Does nothing if
+/// none has begun.
 DRAGONN_API dragonn_status dragonn_cancel(dragonn_exchange_handle* handle);
 
 /// Tells in which order gradients will begin, so that each begins to travel as early as it can: tensors of part 0
@@ -233,6 +233,33 @@ DRAGONN_API dragonn_status dragonn_cancel(dragonn_exchange_handle* handle);
 /// No result depends on it. @param part_of [tensor_count], by tensor.
 DRAGONN_API dragonn_status dragonn_set_parts(dragonn_exchange_handle* handle, const uint64_t* part_of,
                                              uint64_t tensor_count);
+
+/// Local steps: with update.scheme = "local" in the config a handle exchanges changes of parameters instead of
+/// gradients (DiLoCo, SparseLoCo, Streaming DiLoCo: docs/algorithms.md, section 7). The caller makes the inner steps by
+/// an optimizer of its own; dragonn has the common parameters, the outer optimizer and the schedule. Such a handle
+/// refuses the functions for gradients, and others refuse the four below. Parameters are given in full, one array for
+/// each tensor, in any order.
+
+/// Collective. Takes these parameters as the common ones, before the first inner step; once, unless a state is loaded.
+/// DRAGONN_ERROR_CONFIG if a rank has others than rank 0. @param size sizeof(dragonn_array), as in the next two.
+DRAGONN_API dragonn_status dragonn_local_start(dragonn_exchange_handle* handle, const dragonn_array* parameters,
+                                               uint64_t count, size_t size);
+
+/// Counts an inner step that this rank has made. Collective where the schedule exchanges: the call then waits for the
+/// others and changes the parameters, or with update.overlap_steps returns while the handle's thread exchanges, and a
+/// later call changes them. After DRAGONN_ERROR_NON_FINITE, which all ranks get when some rank's parameters are not
+/// finite, the common parameters are as before.
+/// @param is_last 1: the run's last step, after which all ranks have the same parameters; else 0.
+DRAGONN_API dragonn_status dragonn_local_step(dragonn_exchange_handle* handle, const dragonn_array* parameters,
+                                              uint64_t count, size_t size, int32_t is_last);
+
+/// Writes the common parameters: those that all ranks share, of the last exchange.
+DRAGONN_API dragonn_status dragonn_local_common(dragonn_exchange_handle* handle, const dragonn_array* parameters,
+                                                uint64_t count, size_t size);
+
+/// Tells whether the next dragonn_local_step reads or writes parameters; else it needs none: `count` can be 0. Local.
+/// @param touches receives 1 or 0.
+DRAGONN_API dragonn_status dragonn_local_next(dragonn_exchange_handle* handle, int32_t is_last, int32_t* touches);
 
 /// Returns the statistics of the last exchange. Local. @param size sizeof(dragonn_statistics).
 DRAGONN_API dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_statistics* statistics,

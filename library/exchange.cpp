@@ -2,7 +2,6 @@
 #include "library/exchange.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -51,6 +50,12 @@ std::vector<ParameterId> tensors_in(const ParameterArena& arena, const exchange:
   return tensors;
 }
 
+std::shared_ptr<LocalSteps> make_local_steps(const trainer::RunSpec& spec, const ParameterArena& arena,
+                                             const exchange::GradientExchange& exchange) {
+  if (!spec.update.steps_locally()) return nullptr;
+  return std::make_shared<LocalSteps>(spec.update.scheme.settings, arena, exchange);
+}
+
 }  // namespace
 
 Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tensors, std::uint64_t steps_per_epoch,
@@ -61,21 +66,25 @@ Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tens
       tensors_hash_(hash_of(tensors)),
       arena_(laid_out(tensors)),
       exchange_(std::make_unique<exchange::GradientExchange>(spec.rules, arena_, communicator)),
+      local_steps_(make_local_steps(spec, arena_, *exchange_)),
       gradient_(arena_.size()),
       timers_(communicator.clock()),
       learning_rate_(spec.optimizer.learning_rate) {}
 
 void Exchange::check_same_on_all_ranks() const {
   const std::string config = trainer::config_hash(spec_);
-  const std::array<std::uint64_t, 2> mine{hash_bytes(std::as_bytes(std::span(config))), tensors_hash_};
+  check_same({hash_bytes(std::as_bytes(std::span(config))), tensors_hash_}, {"config", "list of tensors"});
+}
+
+void Exchange::check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& names) const {
   std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(communicator_.size()));
   communicator_.allgather_values(std::span<const std::uint64_t>(mine), std::span<std::uint64_t>(all));
   constexpr int kBadConfig = 2;
   for (std::size_t rank = 1; rank < all.size() / mine.size(); ++rank) {
     for (std::size_t kind = 0; kind < mine.size(); ++kind) {
       if (all[kind] == all[rank * mine.size() + kind]) continue;
-      throw comm::CollectiveError(fmt::format("rank {} has another {} than rank 0: expected the same on every rank",
-                                              rank, kind == 0 ? "config" : "list of tensors"),
+      throw comm::CollectiveError(fmt::format("rank {} has {} {} than rank 0: expected the same on every rank", rank,
+                                              names[kind].ends_with('s') ? "other" : "another", names[kind]),
                                   kBadConfig);
     }
   }
@@ -137,12 +146,12 @@ void Exchange::collectively(const Step& step) {
 void Exchange::run(std::span<const Numbers> gradients) {
   collectively([&] {
     average(
-        [&] {
+        [&](const exchange::ExchangeStep& step) {
           for (ParameterId id = 0; id < gradients.size(); ++id) gradients[id].read(slice(id));
           // One pass over all; which tensor it is matters only then.
           const bool is_finite = std::isfinite(optim::squared_norm(gradient_.view()));
           agree(is_finite ? std::nullopt : find_non_finite(arena_.layout()), /*is_cancelled=*/false);
-          return exchange_->run(next_step(), gradient_.view(), timers_);
+          return exchange_->run(step, gradient_.view(), timers_);
         },
         gradients);
   });
@@ -180,40 +189,77 @@ class Exchange::Arrival final : public exchange::GroupGate {
 void Exchange::run(StepParts& parts) {
   collectively([&] {
     average(
-        [&] {
-          exchange::ExchangeStep step = next_step();
+        [&](exchange::ExchangeStep step) {
           step.revertible = true;
           Arrival arrival(*this, parts);
           const auto sums = exchange_->run(step, gradient_.view(), timers_, &arrival);
-          try {
-            agree(arrival.bad(), parts.is_cancelled());
-          } catch (...) {
-            exchange_->revert();
-            throw;
-          }
+          agree_or_revert(arrival.bad(), parts.is_cancelled());
           return sums;
         },
         parts);
   });
 }
 
-exchange::ExchangeStep Exchange::next_step() const {
+void Exchange::start_local_steps(std::span<const Numbers> parameters) {
+  local_steps_->start(parameters);
+  check_same({local_steps_->common_hash()}, {"parameters"});
+}
+
+void Exchange::take_turn(const LocalTurn& turn, std::span<const Numbers> parameters) {
+  if (turn.arrives) local_steps_->give(*turn.arrives, turn.is_last, parameters);
+  if (turn.part) change_ = local_steps_->take_change(*turn.part, parameters);
+}
+
+void Exchange::exchange_change(const LocalTurn& turn) {
+  collectively([&] {
+    exchange(
+        next_step(turn.step, turn.step / local_steps_->round()),
+        [&](exchange::ExchangeStep step) {
+          local_steps_->clip(communicator_, *turn.part);
+          step.groups = local_steps_->groups(*turn.part);
+          step.revertible = true;
+          const auto sums = exchange_->run(step, change_, timers_);
+          const std::optional<std::size_t> bad = exchange_->non_finite_bucket();
+          agree_or_revert(bad ? std::optional(tensors_in(arena_, exchange_->buckets()[*bad]).front()) : std::nullopt,
+                          /*is_cancelled=*/false);
+          return sums;
+        },
+        [&](std::span<const exchange::BucketSum> sums) { local_steps_->apply(turn, sums); });
+  });
+}
+
+void Exchange::agree_or_revert(std::optional<ParameterId> bad, bool is_cancelled) {
+  try {
+    agree(bad, is_cancelled);
+  } catch (...) {
+    exchange_->revert();
+    throw;
+  }
+}
+
+exchange::ExchangeStep Exchange::next_step(std::uint64_t step, std::uint64_t exchanges) const {
   return {.step = step_,
-          .density = trainer::density_of_step(spec_.compression, step_, steps_per_epoch_),
+          .density = trainer::density_at(spec_.compression, step / steps_per_epoch_, exchanges),
           .learning_rate = learning_rate_};
 }
 
 template <class Sums, class Gradients>
-void Exchange::average(const Sums& exchange, const Gradients& gradients) {
+void Exchange::average(const Sums& sums, const Gradients& gradients) {
+  exchange(next_step(step_, step_), sums, [&](std::span<const exchange::BucketSum> means) {
+    for (const exchange::BucketSum& mean : means) write_mean(mean);
+    for (ParameterId id = 0; id < arena_.parameters().size(); ++id) gradients[id].write(slice(id));
+  });
+}
+
+template <class Sums, class Apply>
+void Exchange::exchange(const exchange::ExchangeStep& step, const Sums& sums, const Apply& apply) {
   const double begin = communicator_.now();
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
-  const double density = next_step().density;
   timers_.reset();
-  const auto sums = exchange();
+  const auto exchanged = sums(step);
   exchange_->commit(timers_);
   overflowed_ = exchange_->non_finite_bucket();
-  for (const exchange::BucketSum& sum : sums) write_mean(sum);
-  for (ParameterId id = 0; id < arena_.parameters().size(); ++id) gradients[id].write(slice(id));
+  apply(exchanged);
   ++step_;
 
   comm::Traffic traffic;
@@ -227,7 +273,7 @@ void Exchange::average(const Sums& exchange, const Gradients& gradients) {
            .elements = counts.numel,
            .entries_selected = counts.selected[static_cast<std::size_t>(communicator_.rank())],
            .entries_of_sum = counts.global,
-           .density = density,
+           .density = step.density,
            .residual_norm = 0,
            .seconds = communicator_.now() - begin,
            .seconds_compensate = seconds(StepPart::kCompensate) + seconds(StepPart::kCompensateSelect),
@@ -295,6 +341,7 @@ std::vector<std::byte> Exchange::save() const {
   archive.put(kExchanges, step_);
   archive.put(kLearningRate, learning_rate_);
   exchange_->save(archive);
+  if (local_steps_) local_steps_->save(archive);
   return to_bytes(archive);
 }
 
@@ -320,6 +367,8 @@ void Exchange::continue_with(std::span<const std::byte> first, int rank, int siz
     const Archive state = read_state(first, rank, size);
     auto exchange = std::make_unique<exchange::GradientExchange>(spec_.rules, arena_, communicator_);
     fill(*exchange, state);
+    std::shared_ptr<LocalSteps> local_steps = make_local_steps(spec_, arena_, *exchange);
+    if (local_steps) local_steps->load(state);
     if (!std::isfinite(exchange->residual_norm())) {
       throw DataError("it holds NaN or infinity: expected a state from before the gradient overflowed");
     }
@@ -327,6 +376,7 @@ void Exchange::continue_with(std::span<const std::byte> first, int rank, int siz
     const auto learning_rate = state.get<double>(kLearningRate);
     // Only now, when nothing can fail any more, this exchange changes.
     exchange_ = std::move(exchange);
+    local_steps_ = std::move(local_steps);
     if (!groups_.empty()) exchange_->regroup(groups_);
     step_ = step;
     learning_rate_ = learning_rate;

@@ -9,6 +9,7 @@
     ''')
 
 - `DdpHook` is the communication hook of a DistributedDataParallel model: gradients travel during backward.
+- `LocalSteps` exchanges changes of parameters in every so many steps instead: DiLoCo around any optimizer.
 - `Exchange` averages gradients in any other loop; `rendezvous` tells its ranks where they meet.
 
 A config is TOML with the keys of dragonn-train: seed, [optimizer], [compression], [comm]. The guide is docs/library.md of
@@ -18,6 +19,7 @@ ValueError before anything is sent.
 from ._ddp import DdpHook, hook, rendezvous
 from ._exchange import Exchange
 from ._library import DragonnError, version
+from ._local_steps import LocalSteps
 
 __version__ = version()
-__all__ = ["DdpHook", "DragonnError", "Exchange", "hook", "rendezvous", "version"]
+__all__ = ["DdpHook", "DragonnError", "Exchange", "LocalSteps", "hook", "rendezvous", "version"]

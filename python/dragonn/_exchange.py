@@ -4,7 +4,7 @@ import ctypes
 import math
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ._library import (HANDLE, SIZE, DragonnError, Gradient, Info, Options, Statistics, Tensor, call, integer, library,
+from ._library import (HANDLE, SIZE, Array, DragonnError, Info, Options, Statistics, Tensor, call, integer, library,
                        text)
 
 _DTYPES = {"float32": 0, "bfloat16": 1, "float16": 2}
@@ -58,7 +58,7 @@ class Exchange:
             raise ValueError("the exchange is closed")
         return self._handle
 
-    def _record(self, place: int, gradient: Any) -> Gradient:
+    def _record(self, place: int, gradient: Any) -> Array:
         """A gradient for C, which must be dense and on the CPU."""
         if not 0 <= place < len(self.names):
             raise ValueError(f"there is no tensor {place}: expected 0 to {len(self.names) - 1}")
@@ -81,11 +81,12 @@ class Exchange:
             raise ValueError(f"the gradient of {name} has {size} elements: expected {self.sizes[place]}")
         if not is_dense:
             raise ValueError(f"the gradient of {name} has gaps in memory: expected a contiguous one")
-        return Gradient(place, address, _DTYPES[dtype.split(".")[-1]])
+        return Array(place, address, _DTYPES[dtype.split(".")[-1]])
 
-    def _call_with(self, name: str, gradients: Mapping[int, Any]) -> None:
+    def _call_with(self, name: str, gradients: Mapping[int, Any], *others: int) -> None:
         records = [self._record(place, gradient) for place, gradient in gradients.items()]
-        call(name, self._open(), (Gradient * max(len(records), 1))(*records), len(records), ctypes.sizeof(Gradient))
+        call(name, self._open(), (Array * max(len(records), 1))(*records), len(records), ctypes.sizeof(Array),
+             *others)
 
     def exchange(self, gradients: Iterable[Any]) -> None:
         """Collective. Replaces the gradients by their means over the ranks."""

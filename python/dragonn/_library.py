@@ -26,7 +26,7 @@ class Tensor(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("shape", ctypes.POINTER(ctypes.c_uint64)), ("dimensions", ctypes.c_uint64)]
 
 
-class Gradient(ctypes.Structure):
+class Array(ctypes.Structure):
     _fields_ = [("tensor", ctypes.c_uint64), ("data", ctypes.c_void_p), ("dtype", ctypes.c_uint32)]
 
 
@@ -50,19 +50,23 @@ class Statistics(ctypes.Structure):
 
 HANDLE = ctypes.c_void_p
 SIZE = ctypes.c_uint64
-GRADIENTS = [HANDLE, ctypes.POINTER(Gradient), SIZE, ctypes.c_size_t]
+ARRAYS = [HANDLE, ctypes.POINTER(Array), SIZE, ctypes.c_size_t]
 # By function that returns a status: its arguments.
 FUNCTIONS: Dict[str, List[Any]] = {
     "create": [ctypes.POINTER(Options), ctypes.POINTER(Tensor), SIZE, ctypes.POINTER(HANDLE)],
     "destroy": [HANDLE],
     "get_tensor_info": [HANDLE, SIZE, ctypes.POINTER(Info), ctypes.c_size_t],
     "set_learning_rate": [HANDLE, ctypes.c_double],
-    "exchange_gradients": GRADIENTS,
-    "begin": GRADIENTS,
+    "exchange_gradients": ARRAYS,
+    "begin": ARRAYS,
     "test": [HANDLE, ctypes.POINTER(ctypes.c_int32)],
     "wait": [HANDLE],
     "cancel": [HANDLE],
     "set_parts": [HANDLE, ctypes.POINTER(SIZE), SIZE],
+    "local_start": ARRAYS,
+    "local_step": ARRAYS + [ctypes.c_int32],
+    "local_common": ARRAYS,
+    "local_next": [HANDLE, ctypes.c_int32, ctypes.POINTER(ctypes.c_int32)],
     "get_statistics": [HANDLE, ctypes.POINTER(Statistics), ctypes.c_size_t],
     "state_size": [HANDLE, ctypes.POINTER(SIZE)],
     "state_save": [HANDLE, ctypes.c_void_p, SIZE],

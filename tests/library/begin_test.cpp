@@ -60,7 +60,7 @@ Step gradients_of(std::size_t rank, std::uint64_t step) {
 }
 
 dragonn_status begin(dragonn_exchange_handle* handle, Step& gradients, std::size_t tensor) {
-  const dragonn_gradient gradient{tensor, gradients[tensor].data(), DRAGONN_FLOAT32};
+  const dragonn_array gradient{tensor, gradients[tensor].data(), DRAGONN_FLOAT32};
   return dragonn_begin(handle, &gradient, 1, sizeof gradient);
 }
 
@@ -164,7 +164,7 @@ TEST_SUITE("library") {
     refuses(dragonn_cancel(handle), "all tensors have begun");
     while (is_done == 0) REQUIRE(dragonn_test(handle, &is_done) == DRAGONN_OK);
     CHECK(dragonn_wait(handle) == DRAGONN_OK);
-    dragonn_gradient wrong{5, gradients[0].data(), DRAGONN_FLOAT32};
+    dragonn_array wrong{5, gradients[0].data(), DRAGONN_FLOAT32};
     refuses(dragonn_begin(handle, &wrong, 1, sizeof wrong), "of tensor 5: expected 0 to 4");
     wrong = {0, nullptr, DRAGONN_FLOAT32};
     refuses(dragonn_begin(handle, &wrong, 1, sizeof wrong), "of first is a null pointer");
@@ -184,7 +184,7 @@ TEST_SUITE("library") {
       for (std::uint64_t step = 0; step < 4; ++step) {
         Step expected = gradients_of(0, step);
         std::array<std::vector<std::uint16_t>, kTensors> narrow;
-        std::vector<dragonn_gradient> gradients;
+        std::vector<dragonn_array> gradients;
         for (std::size_t i = 0; i < kTensors; ++i) {
           for (float& value : expected[i]) {
             narrow[i].push_back(encode(value));

@@ -3,7 +3,7 @@
 # The Python package: as a communication hook of PyTorch DDP, dense has the losses of DDP, a resumed run the bits of an
 # uninterrupted one, also when one meets over MPI and the other over TCP, and wrong gradients are exceptions of one line. What
 # travels during backward has the bits of one call, on a GPU's stand-in, too. A step with NaN can be skipped, the config is
-# TOML in any form, and momentum that would be applied twice is an error. The examples of the documents run. Skipped, with
+# TOML in any form, and momentum that would be applied twice is an error. Local steps are DiLoCo's. The examples of the documents run. Skipped, with
 # the reason, without PyTorch.
 . "$(dirname "$0")/lib.sh" "$1"
 reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }
@@ -321,6 +321,73 @@ dist.barrier()
 if rank == 1:
     fails(dragonn.DragonnError, ["rank 0"], lambda: model(inputs_of(0)).sum().backward())
     hook.exchange.abort("done")
+
+
+
+def local_steps(config, steps=12, resume_at=None):
+    """Losses and parameters of local steps, and the number of exchanges."""
+    model, losses = layers(), []
+
+    def begin():
+        return dragonn.LocalSteps(model, torch.optim.AdamW(model.parameters(), lr=0.01), config)
+
+    local = begin()
+    for step in range(steps):
+        if step == resume_at:
+            state = pickle.loads(pickle.dumps((local.state_dict(), model.state_dict())))
+            local.close()
+            local = begin()
+            model.load_state_dict(state[1])
+            local.load_state_dict(state[0])
+        local.zero_grad()
+        loss = model(inputs_of(step)).pow(2).mean()
+        loss.backward()
+        local.step(last=step == steps - 1)
+        losses.append(loss.item())
+    exchanges = local.exchange.statistics()["exchanges"]
+    local.close()
+    return losses, torch.cat([value.detach().flatten() for value in model.parameters()]), exchanges
+
+
+def diloco(steps=12, round_steps=4):
+    """DiLoCo, arXiv:2311.08105, algorithm 1, by PyTorch alone."""
+    model, losses = layers(), []
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    common = [torch.nn.Parameter(value.detach().clone()) for value in model.parameters()]
+    outer = torch.optim.SGD(common, lr=0.7, momentum=0.9, nesterov=True)
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = model(inputs_of(step)).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if (step + 1) % round_steps == 0:
+            for shared, own in zip(common, model.parameters()):
+                shared.grad = shared.detach() - own.detach()
+                dist.all_reduce(shared.grad)
+                shared.grad /= dist.get_world_size()
+            outer.step()
+            for shared, own in zip(common, model.parameters()):
+                own.data.copy_(shared.detach())
+    return losses, torch.cat([value.detach().flatten() for value in model.parameters()])
+
+
+# Local steps: DiLoCo is that of its algorithm, up to rounding; with compression, fragments and overlap all ranks end with the
+# same parameters, and a resumed run has the bits of an uninterrupted one.
+LOCAL = 'compression.method = "{}"\ncompression.density = 0.05\nupdate = {{ scheme = "local", inner_steps = {} }}\n'
+losses, parameters, exchanges = local_steps(LOCAL.format("dense", 4).replace("compression.density = 0.05\n", ""))
+expected = diloco()
+assert exchanges == 3 and all(abs(a - b) < 1e-6 for a, b in zip(losses, expected[0])), (losses, expected[0])
+assert (parameters - expected[1]).abs().max() < 1e-5
+for steps in "4", "4, fragments = 2", "6, fragments = 2, overlap_steps = 1, mix = 0.5", "4, median_clip = true":
+    config = LOCAL.format("topk", steps)
+    losses, parameters, exchanges = local_steps(config)
+    assert same_on_all_ranks(parameters), steps
+    for at in 4, 5:  # in "6, ..." a result is on its way after step 5
+        assert torch.equal(local_steps(config, resume_at=at)[1], parameters), (steps, at)
+fails(dragonn.DragonnError, ["update.inner_seconds and update.inner_steps_from need a training run"],
+      lambda: local_steps(LOCAL.format("topk", "4, inner_seconds = 1.0")))
+fails(dragonn.DragonnError, ['the config has no update.scheme = "local"'], lambda: local_steps(DGC))
 
 # Configs under torchrun, where the port next to MASTER_PORT is taken.
 taken = socket.socket()
