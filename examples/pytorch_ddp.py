@@ -35,8 +35,8 @@ except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import dragonn_exchange
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "python"))  # unless it is installed
+import dragonn
 
 
 class Block(nn.Module):
@@ -99,7 +99,7 @@ class Training:
             config = options.config.read_text() if options.config else (
                 f"[optimizer]\nmomentum = {options.momentum}\n"
                 f'[compression]\nmethod = "{name}"\ndensity = {options.density}\n')
-            self.hook = dragonn_exchange.DdpHook(self.model, config)
+            self.hook = dragonn.DdpHook(self.model, config)
             groups = self.hook.parameter_groups(options.momentum)
         self.optimizer = torch.optim.SGD(groups, lr=options.learning_rate, momentum=options.momentum)
 
@@ -216,6 +216,6 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (dragonn_exchange.DragonnError, TypeError, ValueError, OSError) as error:
+    except (dragonn.DragonnError, TypeError, ValueError, OSError) as error:
         print(f"rank {os.environ.get('RANK', '0')}: {error}", file=sys.stderr, flush=True)
         os._exit(1)  # the other ranks are not waited for

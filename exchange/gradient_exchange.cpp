@@ -138,6 +138,13 @@ std::size_t GradientExchange::sparse_tensors(double density) const {
   return tensors;
 }
 
+void GradientExchange::regroup(std::vector<BucketGroup> groups) {
+  std::size_t buckets = 0;
+  for (const BucketGroup& group : groups) buckets += group.end - group.begin;
+  DRAGONN_CHECK(!is_open_ && buckets == buckets_.size(), "groups of {} buckets of {}", buckets, buckets_.size());
+  groups_ = std::move(groups);
+}
+
 std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<const float> gradient,
                                                  StepTimers& timers, GroupGate* gate) {
   DRAGONN_CHECK(!is_open_, "the exchange before was neither committed nor abandoned");
@@ -153,6 +160,7 @@ std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<
     for (std::size_t index = groups_[group].begin; index < groups_[group].end; ++index) {
       exchanged_.push_back(index);
       states_[index].holds_gradient = false;
+      states_[index].before = {};
     }
   }
   transport_->reset_counts();
@@ -192,6 +200,7 @@ void GradientExchange::commit(StepTimers& timers) {
   const MemoryLabel label(kBufferLabel);
   for (std::size_t i = 0; i < exchanged_.size(); ++i) settle(exchanged_[i], sums_[i], timers);
   times_.collect(timers);
+  for (const std::size_t index : exchanged_) states_[index].before = {};
   counts_.threshold = mean_threshold();
   is_open_ = false;
 }
@@ -208,8 +217,20 @@ void GradientExchange::abandon() {
   is_open_ = false;
 }
 
+void GradientExchange::revert() {
+  if (!is_open_) return;
+  DRAGONN_CHECK(step_.revertible, "the exchange is not revertible");
+  kernels::synchronize(device_);
+  for (const std::size_t index : exchanged_) {
+    if (!states_[index].before.fields().empty()) load_bucket(states_[index].before, index);
+    states_[index].before = {};
+  }
+  is_open_ = false;
+}
+
 void GradientExchange::run_group(const BucketGroup& group, StepTimers& timers) {
   for (std::size_t index = group.begin; index < group.end; ++index) {
+    if (step_.revertible) save_bucket(states_[index].before, index);
     begin(index);
     compensate(index, timers);
   }
@@ -392,23 +413,27 @@ double GradientExchange::residual_norm() const {
 
 void GradientExchange::save(Archive& archive) const {
   DRAGONN_CHECK(!is_open_, "an exchange is saved that is neither committed nor abandoned");
-  for (std::size_t index = 0; index < states_.size(); ++index) {
-    const std::string prefix = bucket_prefix(index);
-    archive.put(prefix + "offset", static_cast<std::uint64_t>(buckets_[index].offset));
-    archive.put(prefix + "size", static_cast<std::uint64_t>(buckets_[index].size));
-    archive.put(prefix + kExchanges, states_[index].exchanges);
-    states_[index].memory->save(archive, prefix + "memory/");
-    if (states_[index].compressed) states_[index].compressed->save(archive, prefix);
-  }
+  for (std::size_t index = 0; index < states_.size(); ++index) save_bucket(archive, index);
+}
+
+void GradientExchange::save_bucket(Archive& archive, std::size_t index) const {
+  const std::string prefix = bucket_prefix(index);
+  archive.put(prefix + "offset", static_cast<std::uint64_t>(buckets_[index].offset));
+  archive.put(prefix + "size", static_cast<std::uint64_t>(buckets_[index].size));
+  archive.put(prefix + kExchanges, states_[index].exchanges);
+  states_[index].memory->save(archive, prefix + "memory/");
+  if (states_[index].compressed) states_[index].compressed->save(archive, prefix);
 }
 
 void GradientExchange::load(const Archive& archive) {
-  for (std::size_t index = 0; index < states_.size(); ++index) {
-    const std::string prefix = bucket_prefix(index);
-    load_place(archive, index);
-    states_[index].memory->load(archive, prefix + "memory/");
-    if (states_[index].compressed) states_[index].compressed->load(archive, prefix);
-  }
+  for (std::size_t index = 0; index < states_.size(); ++index) load_bucket(archive, index);
+}
+
+void GradientExchange::load_bucket(const Archive& archive, std::size_t index) {
+  const std::string prefix = bucket_prefix(index);
+  load_place(archive, index);
+  states_[index].memory->load(archive, prefix + "memory/");
+  if (states_[index].compressed) states_[index].compressed->load(archive, prefix);
 }
 
 void GradientExchange::reshard_from(const Archive& archive, const ReshardedParts& what) {

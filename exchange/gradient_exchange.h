@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/archive.h"
 #include "core/timer.h"
 #include "exchange/bucket_form.h"
 #include "exchange/buckets.h"
@@ -27,9 +28,11 @@ struct ExchangeStep {
   View<float> accumulated = {};              ///< [dump_size()]: receives acc, before select; empty: not wanted
   std::span<const std::size_t> groups = {};  ///< to be exchanged, ascending, the same on every rank; empty: all
   bool aligned = false;  ///< all ranks begin to exchange at the same time, so that none times another's work
+  /// Whether revert() can follow: run() copies each bucket's state before it changes, its saved bytes once more.
+  bool revertible = false;
 };
 
-/// A gate between backward and exchange. It is asked before each group of buckets, in ascending order, and told after.
+/// A gate between backward and exchange. It is asked before each group of buckets, in their order, and told after.
 class GroupGate {
  public:
   virtual ~GroupGate() = default;
@@ -74,10 +77,10 @@ struct ExchangeCounts {
 /// Owns memory and form of every bucket of one rank. Every bucket has its own selection and state; the selections of a
 /// group's buckets are sent in one exchange.
 ///
-/// An exchange has two phases: run(), then commit() or abandon(). run() adds the gradient to the memories and sums what
-/// the ranks select; nothing leaves a memory before commit(). So the ranks can agree on a step before it counts, and an
-/// exchange that failed, or on which they do not agree, loses nothing. The steps that methods count (a leader, periods,
-/// keys of random streams) are a bucket's committed exchanges.
+/// An exchange has two phases: run(), then commit(), abandon() or revert(). run() adds the gradient to the memories and
+/// sums what the ranks select; nothing leaves a memory before commit(). So the ranks can agree on a step before it
+/// counts, and an exchange that failed, or on which they do not agree, loses nothing. The steps that methods count (a
+/// leader, periods, keys of random streams) are a bucket's committed exchanges.
 class GradientExchange {
  public:
   /// Takes an arena that must outlive the exchange. @throws ConfigError (see check_rules).
@@ -86,9 +89,12 @@ class GradientExchange {
   /// Restricts sparsification from now on to the buckets of `choices`; the others are exchanged dense with the same
   /// memory. One choice for each density below 1 that will come, the same on every rank.
   void restrict_to(std::vector<BucketChoice> choices) { choices_ = std::move(choices); }
+  /// Exchanges the buckets in these groups and in their order from now on, the same on every rank. Each bucket is in
+  /// one group. The bits do not depend on it.
+  void regroup(std::vector<BucketGroup> groups);
 
   /// Collective. Sends this rank's gradient ([arena.size()], unchanged until commit() or abandon()) through the buckets
-  /// of the step's groups. Returns their sums, in the order of the arena, valid from commit() until the next run(): a
+  /// of the step's groups. Returns their sums, in the order of the groups, valid from commit() until the next run(): a
   /// memory turns what was exchanged into what the optimizer takes (compress::Memory::to_gradient). The order of the
   /// buckets is the same with and without a gate, through which each group passes if there is one.
   /// A bucket whose acc is not finite on this rank takes part, with nothing selected (see non_finite_bucket).
@@ -104,6 +110,9 @@ class GradientExchange {
   /// own state (thresholds, regions), the same on all ranks, stays as it was computed. Does nothing if no exchange is
   /// open.
   void abandon();
+  /// Local, on all ranks or on none. Takes back a revertible exchange, also one that threw: memories and methods are as
+  /// before run(). Does nothing if no exchange is open.
+  void revert();
 
   /// The first bucket whose acc held NaN or infinity on this rank in the last run. The ranks must agree on it before
   /// they commit: the sums may have no meaning then.
@@ -152,6 +161,7 @@ class GradientExchange {
 
     // The fields below are of the current exchange.
     bool holds_gradient = false;  // the memory has the gradient
+    Archive before;               // the state before run(), of a revertible exchange
     BucketForm* form = nullptr;
     compress::SelectContext select;
     comm::ReduceContext reduce;
@@ -161,6 +171,8 @@ class GradientExchange {
   };
 
   void make_state(const Bucket& bucket, const MemoryPlace& messages);
+  void save_bucket(Archive& archive, std::size_t index) const;
+  void load_bucket(const Archive& archive, std::size_t index);
   const compress::MemoryEntry& memory_of(const Bucket& bucket) const;
   /// Reads the number of exchanges of a bucket. @throws ConfigError if the archive does not have this bucket.
   void load_place(const Archive& archive, std::size_t index);

@@ -26,6 +26,7 @@
 #include "core/log.h"
 #include "core/program.h"
 #include "library/exchange.h"
+#include "library/gradients.h"
 #include "library/rank_thread.h"
 #include "trainer/config/exchange_config.h"
 
@@ -41,7 +42,10 @@ struct dragonn_exchange_handle {
   std::size_t elements = 0;
   std::vector<dragonn_tensor_info> infos;
   std::vector<std::byte> saved;  // the state between dragonn_state_size and dragonn_state_save; empty: none
-  std::optional<library::Exchange> exchange;  // only the thread uses it, while the group lives
+  std::optional<library::Exchange> exchange;         // only the thread uses it, while the group lives
+  std::unique_ptr<library::StepParts> parts;         // of an exchange that has begun; null: none
+  std::shared_ptr<library::LocalSteps> local_steps;  // the exchange's; null: it has none
+  bool sends_change = false;                         // of local steps, in the thread
   std::unique_ptr<library::RankThread> thread;
   ::pid_t process = ::getpid();  // the thread is there, and in no child that this process forks
   std::atomic<bool> is_in_use = false;
@@ -69,6 +73,7 @@ dragonn_status status_of(const std::exception& error) {
   if (dynamic_cast<const dragonn::comm::TimeoutError*>(&error) != nullptr) return DRAGONN_ERROR_TIMEOUT;
   if (dynamic_cast<const dragonn::CommError*>(&error) != nullptr) return DRAGONN_ERROR_COMMUNICATION;
   if (dynamic_cast<const library::NonFiniteError*>(&error) != nullptr) return DRAGONN_ERROR_NON_FINITE;
+  if (dynamic_cast<const library::CancelledError*>(&error) != nullptr) return DRAGONN_ERROR_CANCELLED;
   if (dynamic_cast<const dragonn::DataError*>(&error) != nullptr) return DRAGONN_ERROR_STATE;
   const auto* const agreed = dynamic_cast<const dragonn::comm::CollectiveError*>(&error);
   if (agreed != nullptr && agreed->exit_code() == kBadConfig) return DRAGONN_ERROR_CONFIG;
@@ -162,6 +167,7 @@ void set_up(dragonn_exchange_handle& handle, dragonn::comm::Communicator& commun
     handle.exchange.emplace(handle.spec, handle.tensors, handle.steps_per_epoch, communicator);
   });
   handle.exchange->check_same_on_all_ranks();
+  handle.local_steps = handle.exchange->local_steps();
   handle.rank = communicator.rank();
   handle.size = communicator.size();
   handle.elements = handle.exchange->elements();
@@ -217,21 +223,109 @@ class HandleUse {
   dragonn_exchange_handle* handle_;
 };
 
-/// Runs the body of a function that one thread at a time may call with a handle.
+void require_no_exchange(const dragonn_exchange_handle& handle) {
+  require(handle.parts == nullptr, "an exchange has begun: expected dragonn_begin, dragonn_wait or dragonn_cancel");
+}
+
+/// Runs the body of a function that one thread at a time may call with a handle, also while an exchange has begun.
 template <class Body>
-dragonn_status guarded(dragonn_exchange_handle* handle, const Body& body) noexcept {
+dragonn_status guarded_during_exchange(dragonn_exchange_handle* handle, const Body& body) noexcept {
   return guarded([&] {
     const HandleUse use(handle);
     body();
   });
 }
 
-void run_exchange(dragonn_exchange_handle& handle, std::span<float* const> gradients) {
+/// Waits for a change that the thread exchanges beside local steps.
+void wait_for_change(dragonn_exchange_handle& handle) {
+  if (std::exchange(handle.sends_change, false)) handle.thread->wait();
+}
+
+/// Runs the body of a function that needs the handle's thread.
+template <class Body>
+dragonn_status guarded(dragonn_exchange_handle* handle, const Body& body) noexcept {
+  return guarded_during_exchange(handle, [&] {
+    require_no_exchange(*handle);
+    wait_for_change(*handle);
+    body();
+  });
+}
+
+void require_gradients(const dragonn_exchange_handle& handle) {
+  require(!handle.spec.update.steps_locally(),
+          "update.scheme = \"{}\" exchanges changes of parameters: expected dragonn_local_step",
+          handle.spec.update.scheme.name);
+}
+
+/// Returns the local steps, which must have a start, or must not have one.
+library::LocalSteps& local_steps(dragonn_exchange_handle& handle, bool has_started) {
+  require(handle.local_steps != nullptr, "the config has no update.scheme = \"local\"");
+  library::LocalSteps& steps = *handle.local_steps;
+  require(steps.has_started() == has_started, "the local steps have {}",
+          has_started ? "no start: expected dragonn_local_start" : "started already");
+  return steps;
+}
+
+void run_exchange(dragonn_exchange_handle& handle, std::span<const library::Numbers> gradients) {
+  require_gradients(handle);
   handle.saved.clear();
   handle.thread->run([&] { handle.exchange->run(gradients); });
 }
 
+/// Returns arrays of a caller, at most one for each tensor.
+std::vector<dragonn_array> read_arrays(const dragonn_exchange_handle& handle, const dragonn_array* gradients,
+                                       std::uint64_t count, std::size_t size) {
+  require(gradients != nullptr || count == 0, "the list of gradients is a null pointer");
+  require_size<dragonn_array>(size, "dragonn_array");
+  std::vector<dragonn_array> list(count);
+  std::vector<bool> is_given(handle.tensors.size());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    dragonn_array& gradient = list[i];
+    std::memcpy(&gradient, reinterpret_cast<const std::byte*>(gradients) + i * size, size);
+    const std::uint64_t tensor = gradient.tensor;
+    require(tensor < handle.tensors.size(), "gradient {} is of tensor {}: expected 0 to {}", i, tensor,
+            handle.tensors.size() - 1);
+    const std::string& name = handle.tensors[tensor].name;
+    require(gradient.data != nullptr, "the gradient of {} is a null pointer", name);
+    require(gradient.dtype <= DRAGONN_FLOAT16, "the gradient of {} has the type {}: expected a dragonn_dtype", name,
+            gradient.dtype);
+    require(!is_given[tensor] && (handle.parts == nullptr || !handle.parts->is_given(tensor)),
+            "the gradient of {} is given twice in one exchange", name);
+    is_given[tensor] = true;
+  }
+  return list;
+}
+
+library::Numbers numbers_of(const dragonn_array& gradient) {
+  return {gradient.data, static_cast<dragonn_dtype>(gradient.dtype)};
+}
+
+/// Returns one array for each tensor, in their order.
+std::vector<library::Numbers> read_all(const dragonn_exchange_handle& handle, const dragonn_array* arrays,
+                                       std::uint64_t count, std::size_t size, const char* what) {
+  require(count == handle.tensors.size(), "there are {} {}: expected {}, one for each tensor", count, what,
+          handle.tensors.size());
+  std::vector<library::Numbers> numbers(count);
+  for (const dragonn_array& array : read_arrays(handle, arrays, count, size)) numbers[array.tensor] = numbers_of(array);
+  return numbers;
+}
+
+/// Ends the exchange that has begun.
+void wait_for_exchange(dragonn_exchange_handle& handle) {
+  try {
+    handle.thread->wait();
+  } catch (...) {
+    handle.parts.reset();
+    throw;
+  }
+  handle.parts.reset();
+}
+
 }  // namespace
+
+uint32_t dragonn_abi(void) {
+  return DRAGONN_ABI;
+}
 
 const char* dragonn_version(void) {
   static const std::string text(dragonn::version());
@@ -264,14 +358,20 @@ dragonn_status dragonn_create(const dragonn_options* options, const dragonn_tens
 
 dragonn_status dragonn_destroy(dragonn_exchange_handle* handle) {
   return guarded([&] {
-    if (handle != nullptr) HandleUse(handle).take()->thread->finish();
+    if (handle == nullptr) return;
+    HandleUse use(handle);
+    require_no_exchange(*handle);
+    use.take()->thread->finish();
   });
 }
 
 void dragonn_abort(dragonn_exchange_handle* handle, const char* reason) {
   guarded([&] {
     if (handle == nullptr) return;
-    HandleUse(handle).take()->thread->abort(reason == nullptr || *reason == '\0' ? "no reason given" : reason);
+    const std::string text = reason == nullptr || *reason == '\0' ? "no reason given" : reason;
+    const auto owned = HandleUse(handle).take();
+    if (owned->parts) owned->parts->fail(text);
+    owned->thread->abort(text);
   });
 }
 
@@ -311,9 +411,9 @@ dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, float* gradient
     require(gradient != nullptr, "the gradient is a null pointer");
     require(elements == handle->elements, "the gradient has {} elements: expected {}, those of all {} tensors",
             elements, handle->elements, handle->tensors.size());
-    std::vector<float*> gradients;
+    std::vector<library::Numbers> gradients;
     for (const dragonn_tensor_info& info : handle->infos) {
-      gradients.push_back(gradient);
+      gradients.push_back({gradient});
       gradient += info.elements;
     }
     run_exchange(*handle, gradients);
@@ -329,7 +429,121 @@ dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* 
     const std::span<float* const> list(gradients, tensor_count);
     const auto missing = std::ranges::find(list, nullptr);
     require(missing == list.end(), "the gradient of tensor {} is a null pointer", missing - list.begin());
-    run_exchange(*handle, list);
+    std::vector<library::Numbers> numbers;
+    for (float* const gradient : list) numbers.push_back({gradient});
+    run_exchange(*handle, numbers);
+  });
+}
+
+dragonn_status dragonn_exchange_gradients(dragonn_exchange_handle* handle, const dragonn_array* gradients,
+                                          uint64_t count, size_t size) {
+  return guarded(handle, [&] { run_exchange(*handle, read_all(*handle, gradients, count, size, "gradients")); });
+}
+
+dragonn_status dragonn_begin(dragonn_exchange_handle* handle, const dragonn_array* gradients, uint64_t count,
+                             size_t size) {
+  return guarded_during_exchange(handle, [&] {
+    require_gradients(*handle);
+    const std::vector<dragonn_array> list = read_arrays(*handle, gradients, count, size);
+    if (list.empty()) return;
+    if (handle->parts == nullptr) {
+      handle->saved.clear();
+      auto parts = std::make_unique<library::StepParts>(handle->tensors.size());
+      handle->thread->start([handle, step = parts.get()] { handle->exchange->run(*step); });
+      handle->parts = std::move(parts);
+    }
+    for (const dragonn_array& gradient : list) handle->parts->give(gradient.tensor, numbers_of(gradient));
+  });
+}
+
+dragonn_status dragonn_test(dragonn_exchange_handle* handle, int32_t* is_done) {
+  return guarded_during_exchange(handle, [&] {
+    require(is_done != nullptr, "the place for the answer is a null pointer");
+    require(handle->parts != nullptr, "no exchange has begun: expected dragonn_begin first");
+    *is_done = handle->thread->is_idle() ? 1 : 0;
+  });
+}
+
+dragonn_status dragonn_wait(dragonn_exchange_handle* handle) {
+  return guarded_during_exchange(handle, [&] {
+    require(handle->parts != nullptr, "no exchange has begun: expected dragonn_begin first");
+    // The thread may have failed before all has begun.
+    require(handle->parts->is_complete() || handle->thread->is_idle(),
+            "some tensors have not begun: expected dragonn_begin for them, or dragonn_cancel");
+    wait_for_exchange(*handle);
+  });
+}
+
+dragonn_status dragonn_cancel(dragonn_exchange_handle* handle) {
+  return guarded_during_exchange(handle, [&] {
+    if (handle->parts == nullptr) return;
+    require(!handle->parts->is_complete(), "all tensors have begun: expected dragonn_wait");
+    handle->parts->cancel();
+    try {
+      wait_for_exchange(*handle);
+    } catch (const library::CancelledError&) {  // as wanted
+    }
+  });
+}
+
+dragonn_status dragonn_set_parts(dragonn_exchange_handle* handle, const uint64_t* part_of, uint64_t tensor_count) {
+  return guarded(handle, [&] {
+    require(part_of != nullptr, "the list of parts is a null pointer");
+    require(tensor_count == handle->tensors.size(), "there are {} parts: expected {}, one for each tensor",
+            tensor_count, handle->tensors.size());
+    handle->thread->run([&] { handle->exchange->set_parts(std::span(part_of, tensor_count)); });
+  });
+}
+
+dragonn_status dragonn_local_start(dragonn_exchange_handle* handle, const dragonn_array* parameters, uint64_t count,
+                                   size_t size) {
+  return guarded(handle, [&] {
+    local_steps(*handle, /*has_started=*/false);
+    const std::vector<library::Numbers> numbers = read_all(*handle, parameters, count, size, "parameters");
+    handle->saved.clear();
+    handle->thread->run([&] { handle->exchange->start_local_steps(numbers); });
+  });
+}
+
+dragonn_status dragonn_local_step(dragonn_exchange_handle* handle, const dragonn_array* parameters, uint64_t count,
+                                  size_t size, int32_t is_last) {
+  return guarded_during_exchange(handle, [&] {
+    library::LocalSteps& steps = local_steps(*handle, /*has_started=*/true);
+    const library::LocalTurn turn = steps.next(is_last != 0);
+    std::vector<library::Numbers> numbers;
+    if (turn.arrives || turn.part) {
+      numbers = read_all(*handle, parameters, count, size, "parameters");
+      wait_for_change(*handle);
+    }
+    handle->saved.clear();
+    steps.count(turn);
+    if (!turn.arrives && !turn.part) return;
+    handle->thread->run([&] {
+      handle->exchange->take_turn(turn, numbers);
+      if (!turn.part || turn.is_beside) return;
+      handle->exchange->exchange_change(turn);
+      steps.give(*turn.part, turn.is_last, numbers);
+    });
+    if (!turn.is_beside) return;
+    handle->thread->start([handle, turn] { handle->exchange->exchange_change(turn); });
+    handle->sends_change = true;
+  });
+}
+
+dragonn_status dragonn_local_common(dragonn_exchange_handle* handle, const dragonn_array* parameters, uint64_t count,
+                                    size_t size) {
+  return guarded(handle, [&] {
+    library::LocalSteps& steps = local_steps(*handle, /*has_started=*/true);
+    const std::vector<library::Numbers> numbers = read_all(*handle, parameters, count, size, "parameters");
+    handle->thread->run([&] { steps.write_common(numbers); });
+  });
+}
+
+dragonn_status dragonn_local_next(dragonn_exchange_handle* handle, int32_t is_last, int32_t* touches) {
+  return guarded_during_exchange(handle, [&] {
+    require(touches != nullptr, "the place for the answer is a null pointer");
+    const library::LocalTurn turn = local_steps(*handle, /*has_started=*/true).next(is_last != 0);
+    *touches = turn.arrives || turn.part ? 1 : 0;
   });
 }
 
@@ -369,6 +583,7 @@ dragonn_status dragonn_state_load(dragonn_exchange_handle* handle, const void* s
     handle->saved.clear();
     const std::span<const std::byte> bytes(static_cast<const std::byte*>(state), size);
     handle->thread->run([&] { handle->exchange->load(bytes); });
+    handle->local_steps = handle->exchange->local_steps();
   });
 }
 
@@ -385,5 +600,6 @@ dragonn_status dragonn_state_load_all(dragonn_exchange_handle* handle, const voi
     }
     handle->saved.clear();
     handle->thread->run([&] { handle->exchange->load_all(all); });
+    handle->local_steps = handle->exchange->local_steps();
   });
 }

@@ -14,7 +14,8 @@
 /// - "local": this process alone.
 /// - "auto": "tcp" under torchrun, "mpi" under another launcher, "tcp" where RANK and WORLD_SIZE are set, else "local".
 ///
-/// Collective calls: dragonn_create, the two exchanges and dragonn_destroy. All ranks make them in the same order.
+/// Collective calls: dragonn_create, the exchanges and dragonn_destroy. All ranks make them in the same order. An
+/// exchange that begins by dragonn_begin ends by dragonn_wait, or by dragonn_cancel on some rank.
 ///
 /// Structs that may grow come with their size in the caller's header. A library with more fields leaves out those that
 /// the caller does not know, and takes 0 for those that it did not give.
@@ -28,14 +29,14 @@
 /// its own, except over MPI, which belongs to the parent.
 ///
 /// Errors. A function that returns a status never throws and never ends the process. After DRAGONN_ERROR_USAGE,
-/// DRAGONN_ERROR_CONFIG, DRAGONN_ERROR_NON_FINITE and DRAGONN_ERROR_STATE the handle can be used as if the call had not
-/// been made. After any other error of an exchange the group is dead: every further exchange returns
-/// DRAGONN_ERROR_COMMUNICATION, and the handle can only be ended. Every wait for another rank ends at comm.timeout_s,
-/// that of dragonn_create over MPI at comm.start_timeout_s.
+/// DRAGONN_ERROR_CONFIG, DRAGONN_ERROR_NON_FINITE, DRAGONN_ERROR_STATE and DRAGONN_ERROR_CANCELLED the handle can be
+/// used as if the call, or the exchange that had begun, had not been made. After any other error of an exchange the
+/// group is dead: every further exchange returns DRAGONN_ERROR_COMMUNICATION, and the handle can only be ended. Every
+/// wait for another rank ends at comm.timeout_s, that of dragonn_create over MPI at comm.start_timeout_s.
 ///
 /// Memory for n elements: 4n bytes for a copy of the gradient; 4n for the residual, 8n with momentum correction; and
 /// the lists of the messages, 8 bytes for each entry that is sent or received. A dense exchange has no residual, and 4n
-/// bytes for the sum. While a state is loaded, there are two residuals.
+/// bytes for the sum. While a state is loaded, there are two residuals, and in an exchange by dragonn_begin, too.
 #pragma once
 
 #include <stddef.h>
@@ -57,9 +58,18 @@ typedef enum dragonn_status {
   /// The gradient of some rank holds NaN or infinity; all ranks get this. A sum with the residual that overflows
   /// although the gradient is finite is reported by the next exchange, and by all others until a saved state is loaded.
   DRAGONN_ERROR_NON_FINITE = 5,
-  DRAGONN_ERROR_STATE = 6,  ///< a saved state is damaged, or of another rank, config or list of tensors
-  DRAGONN_ERROR_SYSTEM = 7  ///< memory, a thread, or an error of dragonn's own
+  DRAGONN_ERROR_STATE = 6,      ///< a saved state is damaged, or of another rank, config or list of tensors
+  DRAGONN_ERROR_SYSTEM = 7,     ///< memory, a thread, or an error of dragonn's own
+  DRAGONN_ERROR_CANCELLED = 8,  ///< some rank gave up the exchange by dragonn_cancel; all ranks get this
 } dragonn_status;
+
+/// The type of a gradient's elements. They are converted to float32 once, in which dragonn computes and keeps
+/// residuals; a mean is rounded to nearest even, and becomes the largest number of the type where it is larger.
+typedef enum dragonn_dtype {
+  DRAGONN_FLOAT32 = 0,
+  DRAGONN_BFLOAT16 = 1,
+  DRAGONN_FLOAT16 = 2,  ///< IEEE 754 binary16
+} dragonn_dtype;
 
 /// One rank's end of an exchange.
 typedef struct dragonn_exchange_handle dragonn_exchange_handle;
@@ -71,6 +81,13 @@ typedef struct dragonn_tensor {
   const uint64_t* shape;  ///< [dimensions], each at least 1; unused without dimensions
   uint64_t dimensions;
 } dragonn_tensor;
+
+/// A tensor's gradient, or parameter, in host memory. The types are the same on every rank.
+typedef struct dragonn_array {
+  uint64_t tensor;  ///< its place in the list of tensors, from 0
+  void* data;       ///< [elements of the tensor]; the mean takes its place
+  uint32_t dtype;   ///< a dragonn_dtype
+} dragonn_array;
 
 /// The options of dragonn_create. What is 0 or null has its default.
 typedef struct dragonn_options {
@@ -102,7 +119,7 @@ typedef struct dragonn_statistics {
   uint64_t entries_of_sum;    ///< of the mean that all ranks get, of these
   double density;             ///< requested by the density schedule
   double residual_norm;       ///< Euclidean norm of all that this rank has not sent yet; O(n) to compute
-  double seconds;             ///< of the whole call, waiting for other ranks included
+  double seconds;             ///< of the whole call, or from the first dragonn_begin on; waits included
   double seconds_compensate;  ///< adding the residual to the gradient
   double seconds_select;      ///< choosing entries; zero for methods whose selection is part of compensate
   double seconds_exchange;    ///< messages
@@ -120,6 +137,14 @@ typedef enum dragonn_log_level {
 
 /// Receives one line without its end, from any thread, one at a time. It must not call functions of this header.
 typedef void (*dragonn_log_function)(dragonn_log_level level, const char* line, void* user);
+
+/// The number of this interface. It grows with every function, member or meaning that is added; a library has all that
+/// lower numbers had.
+#define DRAGONN_ABI 2u
+
+/// Returns the DRAGONN_ABI of the library, at least that of the header a program was compiled with, or for another
+/// language written for; otherwise the library is too old. Local.
+DRAGONN_API uint32_t dragonn_abi(void);
 
 /// Returns the version of the library, as "0.1.0-g1234567". Local.
 DRAGONN_API const char* dragonn_version(void);
@@ -175,6 +200,66 @@ DRAGONN_API dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, flo
 /// order of the tensors, which need not be neighbours in memory.
 DRAGONN_API dragonn_status dragonn_exchange_tensors(dragonn_exchange_handle* handle, float* const* gradients,
                                                     uint64_t tensor_count);
+
+/// Collective. Works as dragonn_exchange for gradients of other types.
+/// @param gradients [count], one for each tensor, in any order.  @param size sizeof(dragonn_array).
+DRAGONN_API dragonn_status dragonn_exchange_gradients(dragonn_exchange_handle* handle, const dragonn_array* gradients,
+                                                      uint64_t count, size_t size);
+
+/// Collective. Begins to exchange the gradients of some tensors, and returns: the handle's thread exchanges them while
+/// the caller computes others. The exchange is complete when every tensor has begun, once each, in one call or many,
+/// and dragonn_wait ends it. The bits are those of dragonn_exchange. All ranks begin every tensor in the same
+/// exchanges; their order, and how calls divide them, can differ.
+///
+/// Gradients stay where they are, unchanged by the caller, until dragonn_wait has returned. Meanwhile every other call
+/// with the handle but dragonn_test, dragonn_cancel and dragonn_abort is DRAGONN_ERROR_USAGE.
+/// @param gradients [count], read before the call returns.  @param size sizeof(dragonn_array).
+DRAGONN_API dragonn_status dragonn_begin(dragonn_exchange_handle* handle, const dragonn_array* gradients,
+                                         uint64_t count, size_t size);
+
+/// Tells whether dragonn_wait would return at once. Local. @param is_done receives 1 or 0.
+DRAGONN_API dragonn_status dragonn_test(dragonn_exchange_handle* handle, int32_t* is_done);
+
+/// Waits for the exchange that has begun. The gradients are then the means, or after an error as they were.
+DRAGONN_API dragonn_status dragonn_wait(dragonn_exchange_handle* handle);
+
+/// Gives up an exchange of which some tensors have not begun, because this rank cannot compute them. Waits for the
+/// others, whose dragonn_wait returns DRAGONN_ERROR_CANCELLED: all ranks are as before the exchange. Does nothing if
+/// none has begun.
+DRAGONN_API dragonn_status dragonn_cancel(dragonn_exchange_handle* handle);
+
+/// Tells in which order gradients will begin, so that each begins to travel as early as it can: tensors of part 0
+/// first. Without it they travel in the opposite order of the tensors, matrices first. Local; the same on every rank.
+/// No result depends on it. @param part_of [tensor_count], by tensor.
+DRAGONN_API dragonn_status dragonn_set_parts(dragonn_exchange_handle* handle, const uint64_t* part_of,
+                                             uint64_t tensor_count);
+
+/// Local steps: with update.scheme = "local" in the config a handle exchanges changes of parameters instead of
+/// gradients (DiLoCo, SparseLoCo, Streaming DiLoCo: docs/algorithms.md, section 7). The caller makes the inner steps by
+/// an optimizer of its own; dragonn has the common parameters, the outer optimizer and the schedule. Such a handle
+/// refuses the functions for gradients, and others refuse the four below. Parameters are given in full, one array for
+/// each tensor, in any order.
+
+/// Collective. Takes these parameters as the common ones, before the first inner step; once, unless a state is loaded.
+/// DRAGONN_ERROR_CONFIG if a rank has others than rank 0. @param size sizeof(dragonn_array), as in the next two.
+DRAGONN_API dragonn_status dragonn_local_start(dragonn_exchange_handle* handle, const dragonn_array* parameters,
+                                               uint64_t count, size_t size);
+
+/// Counts an inner step that this rank has made. Collective where the schedule exchanges: the call then waits for the
+/// others and changes the parameters, or with update.overlap_steps returns while the handle's thread exchanges, and a
+/// later call changes them. After DRAGONN_ERROR_NON_FINITE, which all ranks get when some rank's parameters are not
+/// finite, the common parameters are as before.
+/// @param is_last 1: the run's last step, after which all ranks have the same parameters; else 0.
+DRAGONN_API dragonn_status dragonn_local_step(dragonn_exchange_handle* handle, const dragonn_array* parameters,
+                                              uint64_t count, size_t size, int32_t is_last);
+
+/// Writes the common parameters: those that all ranks share, of the last exchange.
+DRAGONN_API dragonn_status dragonn_local_common(dragonn_exchange_handle* handle, const dragonn_array* parameters,
+                                                uint64_t count, size_t size);
+
+/// Tells whether the next dragonn_local_step reads or writes parameters; else it needs none: `count` can be 0. Local.
+/// @param touches receives 1 or 0.
+DRAGONN_API dragonn_status dragonn_local_next(dragonn_exchange_handle* handle, int32_t is_last, int32_t* touches);
 
 /// Returns the statistics of the last exchange. Local. @param size sizeof(dragonn_statistics).
 DRAGONN_API dragonn_status dragonn_get_statistics(dragonn_exchange_handle* handle, dragonn_statistics* statistics,

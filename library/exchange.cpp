@@ -2,8 +2,8 @@
 #include "library/exchange.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -41,6 +41,21 @@ std::uint64_t hash_of(const std::vector<Tensor>& tensors) {
   return hash_bytes(std::as_bytes(std::span(text)));
 }
 
+/// Returns the tensors of a bucket.
+std::vector<ParameterId> tensors_in(const ParameterArena& arena, const exchange::Bucket& bucket) {
+  std::vector<ParameterId> tensors;
+  for (const ParameterId id : arena.layout()) {
+    if (arena[id].offset >= bucket.offset && arena[id].offset < bucket.offset + bucket.size) tensors.push_back(id);
+  }
+  return tensors;
+}
+
+std::shared_ptr<LocalSteps> make_local_steps(const trainer::RunSpec& spec, const ParameterArena& arena,
+                                             const exchange::GradientExchange& exchange) {
+  if (!spec.update.steps_locally()) return nullptr;
+  return std::make_shared<LocalSteps>(spec.update.scheme.settings, arena, exchange);
+}
+
 }  // namespace
 
 Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tensors, std::uint64_t steps_per_epoch,
@@ -51,30 +66,27 @@ Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tens
       tensors_hash_(hash_of(tensors)),
       arena_(laid_out(tensors)),
       exchange_(std::make_unique<exchange::GradientExchange>(spec.rules, arena_, communicator)),
+      local_steps_(make_local_steps(spec, arena_, *exchange_)),
       gradient_(arena_.size()),
       timers_(communicator.clock()),
       learning_rate_(spec.optimizer.learning_rate) {}
 
 void Exchange::check_same_on_all_ranks() const {
   const std::string config = trainer::config_hash(spec_);
-  const std::array<std::uint64_t, 2> mine{hash_bytes(std::as_bytes(std::span(config))), tensors_hash_};
+  check_same({hash_bytes(std::as_bytes(std::span(config))), tensors_hash_}, {"config", "list of tensors"});
+}
+
+void Exchange::check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& names) const {
   std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(communicator_.size()));
   communicator_.allgather_values(std::span<const std::uint64_t>(mine), std::span<std::uint64_t>(all));
   constexpr int kBadConfig = 2;
   for (std::size_t rank = 1; rank < all.size() / mine.size(); ++rank) {
     for (std::size_t kind = 0; kind < mine.size(); ++kind) {
       if (all[kind] == all[rank * mine.size() + kind]) continue;
-      throw comm::CollectiveError(fmt::format("rank {} has another {} than rank 0: expected the same on every rank",
-                                              rank, kind == 0 ? "config" : "list of tensors"),
+      throw comm::CollectiveError(fmt::format("rank {} has {} {} than rank 0: expected the same on every rank", rank,
+                                              names[kind].ends_with('s') ? "other" : "another", names[kind]),
                                   kBadConfig);
     }
-  }
-}
-
-template <class Copy>
-void Exchange::for_each(std::span<float* const> gradients, const Copy& copy) {
-  for (ParameterId id = 0; id < gradients.size(); ++id) {
-    copy(std::span(gradients[id], arena_[id].size), gradient_.host().subspan(arena_[id].offset, arena_[id].size));
   }
 }
 
@@ -93,10 +105,35 @@ dragonn_tensor_info Exchange::info(std::size_t tensor) const {
           .momentum = has_momentum ? spec_.rules.momentum : 0};
 }
 
-void Exchange::run(std::span<float* const> gradients) {
+void Exchange::set_parts(std::span<const std::uint64_t> part_of) {
+  const std::vector<exchange::Bucket>& buckets = exchange_->buckets();
+  // By the part that completes a bucket, then by its place.
+  std::map<std::uint64_t, std::vector<std::size_t>> completed;
+  for (std::size_t index = 0; index < buckets.size(); ++index) {
+    std::uint64_t last = 0;
+    for (const ParameterId id : tensors_in(arena_, buckets[index])) last = std::max(last, part_of[id]);
+    completed[last].push_back(index);
+  }
+  groups_.clear();
+  for (const auto& [part, indices] : completed) {
+    for (std::size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
+      while (end < indices.size() && indices[end] - indices[begin] == end - begin) ++end;
+      const std::size_t first = indices[begin];
+      for (const exchange::BucketGroup& group :
+           exchange::make_groups(std::span(buckets).subspan(first, end - begin), spec_.rules.fusion))
+        groups_.push_back({first + group.begin, first + group.end});
+    }
+  }
+  exchange_->regroup(groups_);
+}
+
+template <class Step>
+void Exchange::collectively(const Step& step) {
   try {
-    average(gradients);
+    step();
   } catch (const NonFiniteError&) {
+    throw;
+  } catch (const CancelledError&) {
     throw;
   } catch (const CommError&) {
     throw;
@@ -106,19 +143,123 @@ void Exchange::run(std::span<float* const> gradients) {
   }
 }
 
-void Exchange::average(std::span<float* const> gradients) {
+void Exchange::run(std::span<const Numbers> gradients) {
+  collectively([&] {
+    average(
+        [&](const exchange::ExchangeStep& step) {
+          for (ParameterId id = 0; id < gradients.size(); ++id) gradients[id].read(slice(id));
+          // One pass over all; which tensor it is matters only then.
+          const bool is_finite = std::isfinite(optim::squared_norm(gradient_.view()));
+          agree(is_finite ? std::nullopt : find_non_finite(arena_.layout()), /*is_cancelled=*/false);
+          return exchange_->run(step, gradient_.view(), timers_);
+        },
+        gradients);
+  });
+}
+
+/// Lets a group pass when its gradient is there. What is not finite takes part as zeros, until the ranks agree.
+class Exchange::Arrival final : public exchange::GroupGate {
+ public:
+  Arrival(Exchange& exchange, StepParts& parts) : exchange_(exchange), parts_(parts) {}
+
+  void open(std::size_t group) override {
+    const exchange::BucketGroup& buckets = exchange_.exchange_->groups()[group];
+    for (std::size_t index = buckets.begin; index < buckets.end; ++index) {
+      const std::vector<ParameterId> tensors = tensors_in(exchange_.arena_, exchange_.exchange_->buckets()[index]);
+      const bool is_given = parts_.wait_for(tensors);
+      for (const ParameterId id : tensors) {
+        if (is_given) parts_[id].read(exchange_.slice(id));
+        if (!is_given) std::ranges::fill(exchange_.slice(id), 0.0f);
+      }
+      const std::optional<ParameterId> bad = exchange_.find_non_finite(tensors);
+      if (!bad) continue;
+      bad_ = bad_.value_or(*bad);
+      for (const ParameterId id : tensors) std::ranges::fill(exchange_.slice(id), 0.0f);
+    }
+  }
+  void close(std::size_t) override {}
+  std::optional<ParameterId> bad() const { return bad_; }
+
+ private:
+  Exchange& exchange_;
+  StepParts& parts_;
+  std::optional<ParameterId> bad_;
+};
+
+void Exchange::run(StepParts& parts) {
+  collectively([&] {
+    average(
+        [&](exchange::ExchangeStep step) {
+          step.revertible = true;
+          Arrival arrival(*this, parts);
+          const auto sums = exchange_->run(step, gradient_.view(), timers_, &arrival);
+          agree_or_revert(arrival.bad(), parts.is_cancelled());
+          return sums;
+        },
+        parts);
+  });
+}
+
+void Exchange::start_local_steps(std::span<const Numbers> parameters) {
+  local_steps_->start(parameters);
+  check_same({local_steps_->common_hash()}, {"parameters"});
+}
+
+void Exchange::take_turn(const LocalTurn& turn, std::span<const Numbers> parameters) {
+  if (turn.arrives) local_steps_->give(*turn.arrives, turn.is_last, parameters);
+  if (turn.part) change_ = local_steps_->take_change(*turn.part, parameters);
+}
+
+void Exchange::exchange_change(const LocalTurn& turn) {
+  collectively([&] {
+    exchange(
+        next_step(turn.step, turn.step / local_steps_->round()),
+        [&](exchange::ExchangeStep step) {
+          local_steps_->clip(communicator_, *turn.part);
+          step.groups = local_steps_->groups(*turn.part);
+          step.revertible = true;
+          const auto sums = exchange_->run(step, change_, timers_);
+          const std::optional<std::size_t> bad = exchange_->non_finite_bucket();
+          agree_or_revert(bad ? std::optional(tensors_in(arena_, exchange_->buckets()[*bad]).front()) : std::nullopt,
+                          /*is_cancelled=*/false);
+          return sums;
+        },
+        [&](std::span<const exchange::BucketSum> sums) { local_steps_->apply(turn, sums); });
+  });
+}
+
+void Exchange::agree_or_revert(std::optional<ParameterId> bad, bool is_cancelled) {
+  try {
+    agree(bad, is_cancelled);
+  } catch (...) {
+    exchange_->revert();
+    throw;
+  }
+}
+
+exchange::ExchangeStep Exchange::next_step(std::uint64_t step, std::uint64_t exchanges) const {
+  return {.step = step_,
+          .density = trainer::density_at(spec_.compression, step / steps_per_epoch_, exchanges),
+          .learning_rate = learning_rate_};
+}
+
+template <class Sums, class Gradients>
+void Exchange::average(const Sums& sums, const Gradients& gradients) {
+  exchange(next_step(step_, step_), sums, [&](std::span<const exchange::BucketSum> means) {
+    for (const exchange::BucketSum& mean : means) write_mean(mean);
+    for (ParameterId id = 0; id < arena_.parameters().size(); ++id) gradients[id].write(slice(id));
+  });
+}
+
+template <class Sums, class Apply>
+void Exchange::exchange(const exchange::ExchangeStep& step, const Sums& sums, const Apply& apply) {
   const double begin = communicator_.now();
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
-  for_each(gradients, [](auto from, auto to) { std::copy_n(from.data(), from.size(), to.data()); });
-  check_finite(gradients);
   timers_.reset();
-  const double density = trainer::density_of_step(spec_.compression, step_, steps_per_epoch_);
-  const auto sums =
-      exchange_->run({.step = step_, .density = density, .learning_rate = learning_rate_}, gradient_.view(), timers_);
+  const auto exchanged = sums(step);
   exchange_->commit(timers_);
   overflowed_ = exchange_->non_finite_bucket();
-  for (const exchange::BucketSum& sum : sums) write_mean(sum);
-  for_each(gradients, [](auto to, auto from) { std::copy_n(from.data(), from.size(), to.data()); });
+  apply(exchanged);
   ++step_;
 
   comm::Traffic traffic;
@@ -132,7 +273,7 @@ void Exchange::average(std::span<float* const> gradients) {
            .elements = counts.numel,
            .entries_selected = counts.selected[static_cast<std::size_t>(communicator_.rank())],
            .entries_of_sum = counts.global,
-           .density = density,
+           .density = step.density,
            .residual_norm = 0,
            .seconds = communicator_.now() - begin,
            .seconds_compensate = seconds(StepPart::kCompensate) + seconds(StepPart::kCompensateSelect),
@@ -155,29 +296,33 @@ void Exchange::write_mean(const exchange::BucketSum& sum) {
   for (std::size_t i = 0; i < indices.size(); ++i) mean[indices[i]] = values[i] * scale;
 }
 
-/// Collective. Refuses, on all ranks, a gradient that is not finite on some rank, before any residual sees it. It is
-/// the one agreement of a step (exchange/step_agreement.h).
-void Exchange::check_finite(std::span<float* const> gradients) {
-  const bool is_finite = std::isfinite(optim::squared_norm(gradient_.view()));
-  const exchange::StepWord agreed =
-      exchange::reduce_step_word(communicator_, {.skip = !is_finite, .non_finite_bucket = overflowed_});
+std::optional<ParameterId> Exchange::find_non_finite(std::span<const ParameterId> tensors) {
+  const auto found = std::ranges::find_if(tensors, [&](ParameterId id) {
+    return !std::isfinite(optim::squared_norm(gradient_.view().subview(arena_[id].offset, arena_[id].size)));
+  });
+  return found == tensors.end() ? std::nullopt : std::optional(*found);
+}
+
+/// It is the one agreement of a step (exchange/step_agreement.h), whose bit `stop` says that a rank gave the step up.
+void Exchange::agree(std::optional<ParameterId> bad, bool is_cancelled) {
+  const exchange::StepWord agreed = exchange::reduce_step_word(
+      communicator_, {.stop = is_cancelled, .skip = bad.has_value(), .non_finite_bucket = overflowed_});
   if (agreed.non_finite_bucket) {
     throw NonFiniteError(
         fmt::format("exchange {}: the accumulated gradient of {} has overflowed on some rank: load a saved state",
                     step_, exchange_->buckets().at(*agreed.non_finite_bucket).name));
   }
-  if (!agreed.skip) return;
-  std::string where = "of another rank";
-  for (ParameterId id = 0; id < gradients.size() && !is_finite; ++id) {
-    if (std::ranges::all_of(std::span(gradients[id], arena_[id].size), [](float v) { return std::isfinite(v); }))
-      continue;
-    where = fmt::format("of {} on rank {}", arena_[id].name, communicator_.rank());
-    break;
+  constexpr const char* kAsBefore = "nothing is exchanged, and all gradients and residuals are as before";
+  if (agreed.stop) {
+    throw CancelledError(fmt::format("exchange {}: {} gave up the step: {}", step_ + 1,
+                                     is_cancelled ? fmt::format("rank {}", communicator_.rank()) : "another rank",
+                                     kAsBefore));
   }
+  if (!agreed.skip) return;
+  const std::string where =
+      bad ? fmt::format("of {} on rank {}", arena_[*bad].name, communicator_.rank()) : "of another rank";
   throw NonFiniteError(
-      fmt::format("exchange {}: the gradient {} holds NaN or infinity: nothing is exchanged, and all "
-                  "gradients and residuals are as before",
-                  step_ + 1, where));
+      fmt::format("exchange {}: the gradient {} holds NaN or infinity: {}", step_ + 1, where, kAsBefore));
 }
 
 dragonn_statistics Exchange::statistics() const {
@@ -196,6 +341,7 @@ std::vector<std::byte> Exchange::save() const {
   archive.put(kExchanges, step_);
   archive.put(kLearningRate, learning_rate_);
   exchange_->save(archive);
+  if (local_steps_) local_steps_->save(archive);
   return to_bytes(archive);
 }
 
@@ -221,6 +367,8 @@ void Exchange::continue_with(std::span<const std::byte> first, int rank, int siz
     const Archive state = read_state(first, rank, size);
     auto exchange = std::make_unique<exchange::GradientExchange>(spec_.rules, arena_, communicator_);
     fill(*exchange, state);
+    std::shared_ptr<LocalSteps> local_steps = make_local_steps(spec_, arena_, *exchange);
+    if (local_steps) local_steps->load(state);
     if (!std::isfinite(exchange->residual_norm())) {
       throw DataError("it holds NaN or infinity: expected a state from before the gradient overflowed");
     }
@@ -228,6 +376,8 @@ void Exchange::continue_with(std::span<const std::byte> first, int rank, int siz
     const auto learning_rate = state.get<double>(kLearningRate);
     // Only now, when nothing can fail any more, this exchange changes.
     exchange_ = std::move(exchange);
+    local_steps_ = std::move(local_steps);
+    if (!groups_.empty()) exchange_->regroup(groups_);
     step_ = step;
     learning_rate_ = learning_rate;
     overflowed_.reset();

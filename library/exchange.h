@@ -17,6 +17,8 @@
 #include "core/timer.h"
 #include "exchange/gradient_exchange.h"
 #include "library/dragonn.h"
+#include "library/gradients.h"
+#include "library/local_steps.h"
 #include "trainer/config/config.h"
 
 namespace dragonn::library {
@@ -28,6 +30,11 @@ class UsageError : public Error {
 
 /// The gradient of some rank holds NaN or infinity. All ranks throw it, and nothing has changed.
 class NonFiniteError : public Error {
+  using Error::Error;
+};
+
+/// A rank gave up a step that had begun. All ranks throw it, and nothing has changed.
+class CancelledError : public Error {
   using Error::Error;
 };
 
@@ -52,9 +59,28 @@ class Exchange {
   dragonn_tensor_info info(std::size_t tensor) const;
   void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
 
-  /// Collective. Replaces the gradients by their means. @param gradients one address for each tensor, in the caller's
-  /// order. @throws NonFiniteError; CommError, also for an error of this rank alone.
-  void run(std::span<float* const> gradients);
+  /// Groups the buckets from now on by the parts in which their gradients come: a group begins when its last part is
+  /// there. The same on every rank; the bits do not depend on it. @param part_of by tensor; ascending as parts come.
+  void set_parts(std::span<const std::uint64_t> part_of);
+
+  /// Collective. Replaces the gradients by their means. @param gradients by tensor, in the caller's order.
+  /// @throws NonFiniteError; CommError, also for an error of this rank alone.
+  void run(std::span<const Numbers> gradients);
+  /// Collective. Does the same with gradients that come in parts: what is there is exchanged while others are computed.
+  /// Takes, until the end, the saved bytes of the state once more. @throws CancelledError besides.
+  void run(StepParts& parts);
+
+  /// Returns the local steps of a config with update.scheme = "local", which exchanges no gradients; else null.
+  /// The caller counts steps also while the rank's thread ends the group, and this with it: so it is shared.
+  const std::shared_ptr<LocalSteps>& local_steps() const { return local_steps_; }
+  /// Collective. Takes these parameters as the common ones. @throws comm::CollectiveError if ranks have different ones.
+  void start_local_steps(std::span<const Numbers> parameters);
+  /// Takes a result that has arrived, and the change that the turn exchanges.
+  void take_turn(const LocalTurn& turn, std::span<const Numbers> parameters);
+  /// Collective. Exchanges that change, and makes the outer step. @throws as run(); after a NonFiniteError the common
+  /// parameters are as before.
+  void exchange_change(const LocalTurn& turn);
+
   dragonn_statistics statistics() const;
 
   /// Returns this rank's state as an archive's bytes.
@@ -66,27 +92,49 @@ class Exchange {
   void load_all(std::span<const std::span<const std::byte>> states);
 
  private:
-  void average(std::span<float* const> gradients);
+  class Arrival;
+
+  /// Collective. @throws comm::CollectiveError if ranks have different numbers, with the name of what they stand for.
+  void check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& names) const;
+
+  /// Runs a collective step, whose errors of this rank alone end the group.
+  template <class Step>
+  void collectively(const Step& step);
+  /// Makes an exchange. @param sums computes the sums of a step.  @param apply uses them.
+  template <class Sums, class Apply>
+  void exchange(const exchange::ExchangeStep& step, const Sums& sums, const Apply& apply);
+  /// Makes an exchange of gradients, whose means take their places.
+  template <class Sums, class Gradients>
+  void average(const Sums& sums, const Gradients& gradients);
+  /// Returns the next exchange. @param step by which schedules go.  @param exchanges by which those of density do.
+  exchange::ExchangeStep next_step(std::uint64_t step, std::uint64_t exchanges) const;
   /// Writes the mean of a bucket where its gradient was.
   void write_mean(const exchange::BucketSum& sum);
-  void check_finite(std::span<float* const> gradients);
+  std::span<float> slice(ParameterId id) { return gradient_.host().subspan(arena_[id].offset, arena_[id].size); }
+  /// Collective. Refuses on all ranks a step that some rank cannot make. @param bad this rank's tensor that is not
+  /// finite.
+  void agree(std::optional<ParameterId> bad, bool is_cancelled);
+  /// Agrees behind a revertible exchange, which a refusal takes back.
+  void agree_or_revert(std::optional<ParameterId> bad, bool is_cancelled);
+  /// Returns the first of these tensors whose gradient is not finite.
+  std::optional<ParameterId> find_non_finite(std::span<const ParameterId> tensors);
   /// Reads a state, and checks that it is of this rank of `size` of the same run. @throws DataError, ConfigError.
   Archive read_state(std::span<const std::byte> state, int rank, int size) const;
   /// Continues with an exchange that `fill` fills, from where the first state says. Changes nothing if any of this
   /// fails. @throws DataError.
   template <class Fill>
   void continue_with(std::span<const std::byte> first, int rank, int size, const Fill& fill);
-  /// Calls `copy(address in the caller's memory, place in the arena's order)` for each tensor.
-  template <class Copy>
-  void for_each(std::span<float* const> gradients, const Copy& copy);
 
   const trainer::RunSpec& spec_;
   std::uint64_t steps_per_epoch_;
   comm::Communicator& communicator_;
   std::uint64_t tensors_hash_;
-  ParameterArena arena_;  // sizes and offsets only
+  ParameterArena arena_;                       // sizes and offsets only
+  std::vector<exchange::BucketGroup> groups_;  // of set_parts(); empty: the exchange's own
   std::unique_ptr<exchange::GradientExchange> exchange_;
-  Buffer<float> gradient_;  // in the arena's order; after an exchange the mean
+  std::shared_ptr<LocalSteps> local_steps_;
+  View<const float> change_;  // of the local steps' turn
+  Buffer<float> gradient_;    // in the arena's order; after an exchange the mean
   StepTimers timers_;
   double learning_rate_;
   std::uint64_t step_ = 0;

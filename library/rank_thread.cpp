@@ -35,7 +35,7 @@ Backend choose_backend(Backend wanted) {
   if (wanted != Backend::kAuto) return wanted;
   // torchrun comes first: mpirun or srun may have started it, once on each host.
   if (in_torchrun()) return Backend::kTcp;
-  if (comm::launched_by_mpi()) return Backend::kMpi;
+  if (comm::has_mpi() && comm::launched_by_mpi()) return Backend::kMpi;
   return comm::detect_process() ? Backend::kTcp : Backend::kLocal;
 }
 
@@ -91,12 +91,12 @@ struct RankThread::Shared {
   std::mutex mutex;
   std::condition_variable changed;
   State state = State::kConnecting;
-  bool is_abandoned = false;                    // nobody waits for the connection any more
-  bool wants_end = false;                       // finish() or abort() was called
-  std::string abort_reason;                     // of abort()
-  const std::function<void()>* task = nullptr;  // null: none
-  std::exception_ptr error;                     // of the last task, or of the group's end
-  std::string end_text;                         // the reason why the group has ended; empty if it ended in order
+  bool is_abandoned = false;   // nobody waits for the connection any more
+  bool wants_end = false;      // finish() or abort() was called
+  std::string abort_reason;    // of abort()
+  std::function<void()> task;  // null: none
+  std::exception_ptr error;    // of the last task, or of the group's end
+  std::string end_text;        // the reason why the group has ended; empty if it ended in order
   std::thread thread;
 
   /// Waits until the state is none of those in which the thread is at work.
@@ -110,16 +110,16 @@ struct RankThread::Shared {
   /// Runs tasks until the end is wanted. @throws the CommError of a task, or an Error for abort().
   void serve(std::unique_lock<std::mutex>& lock) {
     for (;;) {
-      changed.wait(lock, [this] { return task != nullptr || wants_end; });
-      if (task == nullptr) {
+      changed.wait(lock, [this] { return task || wants_end; });
+      if (!task) {
         if (!abort_reason.empty()) throw Error(abort_reason);
         return;
       }
-      const std::function<void()>* const current = std::exchange(task, nullptr);
+      const std::function<void()> current = std::exchange(task, nullptr);
       lock.unlock();
       std::exception_ptr failure;
       try {
-        (*current)();
+        current();
       } catch (const CommError&) {
         throw;
       } catch (...) {
@@ -212,11 +212,25 @@ RankThread::~RankThread() {
 }
 
 void RankThread::run(const std::function<void()>& task) {
-  std::unique_lock lock(shared_->mutex);
+  start(task);
+  wait();
+}
+
+void RankThread::start(std::function<void()> task) {
+  const std::scoped_lock lock(shared_->mutex);
   if (shared_->state == Shared::State::kEnded) shared_->fail_ended();
   shared_->error = nullptr;
-  shared_->task = &task;
+  shared_->task = std::move(task);
   shared_->set(Shared::State::kBusy);
+}
+
+bool RankThread::is_idle() const {
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->state == Shared::State::kIdle || shared_->state == Shared::State::kEnded;
+}
+
+void RankThread::wait() {
+  std::unique_lock lock(shared_->mutex);
   shared_->wait_for_answer(lock);
   if (shared_->error) std::rethrow_exception(shared_->error);
 }

@@ -45,6 +45,12 @@ class RankThread {
   /// Runs `task` in the thread and waits for it. One caller at a time. @throws what the task throws; after a CommError
   /// the group has ended, and every later call throws a CommError with the same text.
   void run(const std::function<void()>& task);
+  /// Starts `task` in the thread and returns. A wait() belongs to it, before any other call but is_idle().
+  void start(std::function<void()> task);
+  /// Returns whether wait() would return, or throw, at once.
+  bool is_idle() const;
+  /// Waits for the task of start(). @throws as run().
+  void wait();
   /// Collective. Waits until all ranks are here, and ends the thread. @throws CommError if the group failed.
   void finish();
   /// Ends the group with an error of this rank, and the thread.

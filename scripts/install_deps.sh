@@ -25,7 +25,8 @@ libjpeg-dev=header:jpeglib.h libpng-dev=header:png.h libsndfile1-dev=header:sndf
 libsodium-dev=header:sodium.h'
 # What only the tests and scripts that look for it need.
 readonly tools='
-doxygen debootstrap slurm-wlm=command:slurmctld munge=command:munged dpkg-dev=command:dpkg-shlibdeps man-db=command:man
+doxygen debootstrap python3-pip=command:pip3 python3-venv=file:/usr/share/doc/python3-venv
+slurm-wlm=command:slurmctld munge=command:munged dpkg-dev=command:dpkg-shlibdeps man-db=command:man
 bash-completion=file:/usr/share/bash-completion/bash_completion clang-16=command:clang++-16
 libfuzzer-16-dev=file:/usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a'
 readonly demo_data=dataset-fashion-mnist

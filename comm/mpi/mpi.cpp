@@ -444,4 +444,8 @@ void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>
   if (error) std::rethrow_exception(error);
 }
 
+bool has_mpi() {
+  return true;
+}
+
 }  // namespace dragonn::comm

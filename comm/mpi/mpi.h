@@ -46,4 +46,7 @@ void run_mpi(const MpiOptions& options, const std::function<void(Communicator&)>
 /// @throws CommError as run_mpi does, or if the program has initialized MPI with a lower thread level.
 void run_hosted_mpi(const MpiOptions& options, const std::function<void(Communicator&)>& fn);
 
+/// Returns whether the build has MPI (option DRAGONN_MPI). Without it both functions throw a ConfigError.
+bool has_mpi();
+
 }  // namespace dragonn::comm

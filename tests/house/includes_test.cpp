@@ -34,7 +34,7 @@ const std::map<std::string, Folders>& may_include() {
         {"data", {"core"}},
         {"trainer", below_trainer},
         {"report", {"core"}},
-        {"library", {"core", "comm", "optim", "exchange", "trainer"}},
+        {"library", {"core", "kernels", "comm", "optim", "exchange", "trainer"}},
         {"program", below_trainer},
     };
     rows["program"].insert("trainer");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /// Two ranks of the library in one process: calls of two threads, and the state of another number of ranks.
+#include "tests/library/two_ranks.h"
+
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -39,28 +39,8 @@ dragonn_exchange_handle* create_one() {
 
 /// Creates both ranks of a group that meets in a file.
 std::array<dragonn_exchange_handle*, 2> create_two(const std::filesystem::path& rendezvous) {
-  const std::string config = fmt::format("{}backend = \"tcp\"\n", kTopk),
-                    place = fmt::format("file:{}", rendezvous.string());
-  std::array<dragonn_exchange_handle*, 2> handles{};
-  ::setenv("WORLD_SIZE", "2", 1);
-  ::setenv("RANK", "0", 1);
-  std::thread first([&] { handles[0] = create(config, place); });
-  // Rank 0 has read the environment when it has written its address.
-  while (!std::filesystem::exists(rendezvous)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  ::setenv("RANK", "1", 1);
-  handles[1] = create(config, place);
-  first.join();
-  ::unsetenv("WORLD_SIZE");
-  ::unsetenv("RANK");
-  REQUIRE(handles[0] != nullptr);
-  REQUIRE(handles[1] != nullptr);
-  return handles;
-}
-
-void destroy_two(const std::array<dragonn_exchange_handle*, 2>& handles) {
-  std::thread first([&] { dragonn_destroy(handles[0]); });
-  CHECK(dragonn_destroy(handles[1]) == DRAGONN_OK);
-  first.join();
+  return both_created(
+      rendezvous, [](const std::string& place) { return create(fmt::format("{}backend = \"tcp\"\n", kTopk), place); });
 }
 
 using State = std::vector<std::byte>;

@@ -115,23 +115,24 @@ void check_accumulator(const Config& config) {
           "expected none | local | local_sqrt_workers");
 }
 
-/// Returns whether a key decides how gradients are exchanged between processes.
-bool belongs_to_exchange(const std::string& table, const std::string& name) {
+/// Returns whether a key decides how gradients are exchanged between processes, or changes of local steps.
+bool belongs_to_exchange(const std::string& table, const std::string& name, bool steps_locally) {
   if (table.empty()) return name == "seed";
+  if (table == "update" || table.starts_with("update.")) return steps_locally;
   if (table == "network") return false;
   return table == "optimizer" || table == "comm" || table == "compression" || table.starts_with("compression.");
 }
 
 /// Refuses the keys of a training run. They are valid names, or resolve_config would have refused them.
-void refuse_other_keys(const RawConfig& raw) {
+void refuse_other_keys(const RawConfig& raw, bool steps_locally) {
   constexpr const char* kExpected = "expected seed, [optimizer], [compression] or [comm]";
   for (const RawKey& key : raw.keys) {
-    require(belongs_to_exchange(key.table, key.name),
+    require(belongs_to_exchange(key.table, key.name, steps_locally),
             "{}: {} = {}: the key has no effect on an exchange without a training run; {}", key.origin, key.path(),
             dragonn::to_toml(key.value), kExpected);
   }
   for (const RawTable& table : raw.tables) {
-    require(belongs_to_exchange(table.name, ""),
+    require(belongs_to_exchange(table.name, "", steps_locally),
             "{}: the table [{}] has no effect on an exchange without a training run; {}", table.origin, table.name,
             kExpected);
   }
@@ -164,6 +165,9 @@ void check_without_run(const Config& config) {
           "compression.density_schedule = \"{}\" needs a training run, whose number of steps is known: expected "
           "another one",
           schedule);
+  require(
+      !config.update.traits().skips_steps,
+      "update.inner_seconds and update.inner_steps_from need a training run, whose steps they count: expected neither");
   const CommConfig& comm = config.comm;
   require(comm.backend != Backend::kNccl,
           "comm.backend = \"nccl\" needs gradients on a GPU: expected auto | mpi | tcp");
@@ -172,7 +176,7 @@ void check_without_run(const Config& config) {
           comm.workers);
 }
 
-/// Returns whether there are no schemes here: the exchange library's caller updates the parameters.
+/// Returns whether there are no schemes here.
 bool has_no_schemes() {
   return Registry<UpdateSchemeEntry>::instance().names().empty();
 }
@@ -324,7 +328,7 @@ RunSpec parse_exchange_config(const std::string& text, const std::string& name) 
   assume_no_momentum(raw);
   RunSpec spec;
   static_cast<Config&>(spec) = resolve_config(raw, {}, /*complete=*/false);
-  refuse_other_keys(raw);
+  refuse_other_keys(raw, spec.update.steps_locally());
   try {
     spec.rules = exchange_rules(spec);
     check_comm(spec);

@@ -7,8 +7,8 @@
 
 #include "exchange/gradient_exchange.h"
 #include "exchange/step_agreement.h"
-#include "optim/optimizer.h"
 #include "trainer/run/generation.h"
+#include "trainer/update/schemes/sums.h"
 #include "trainer/update/update_scheme.h"
 
 namespace dragonn::trainer {
@@ -28,14 +28,7 @@ float mean_scale(const Generation& generation, View<const float> sum, std::int64
 void apply_mean(Generation& generation, const StepValues& values, std::span<const exchange::BucketSum> sums,
                 std::uint64_t step);
 
-/// Feeds the means of these sums (BucketSum::divisor) times `scale` to the optimizer, which has begun its step.
-void apply_sums(std::span<const exchange::BucketSum> sums, float scale, optim::Optimizer& optimizer);
-
 /// Adds the times of work that went on beside a step, or before it.
 void add_times(const StepTimers& times, StepTimers& sum);
-
-/// Returns the setting `average` of a scheme, and whether it asks for ExchangeRules::averages_senders.
-SettingSpec average_spec();
-bool averages_senders(const Settings& settings);
 
 }  // namespace dragonn::trainer

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+/// The gradients of a caller: one tensor's numbers, and a step's tensors as they come in parts.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/parameter.h"
+#include "library/dragonn.h"
+
+namespace dragonn::library {
+
+/// A tensor's numbers in the caller's memory.
+struct Numbers {
+  void* data = nullptr;
+  dragonn_dtype dtype = DRAGONN_FLOAT32;
+
+  /// Converts all of them to float32. @param to as many.
+  void read(std::span<float> to) const;
+  /// Converts to their type. 16 bits are rounded to nearest even; what is too large becomes the largest number.
+  void write(std::span<const float> from) const;
+};
+
+/// Hands the parts of a step's gradient from a caller's thread to the thread of the rank, which may be at work already.
+class StepParts {
+ public:
+  explicit StepParts(std::size_t tensors) : numbers_(tensors), is_given_(tensors), missing_(tensors) {}
+
+  /// Gives a tensor's gradient. Called by the caller's thread, as the next four.
+  void give(ParameterId tensor, Numbers numbers);
+  bool is_given(ParameterId tensor) const { return is_given_[tensor]; }
+  bool is_complete() const { return missing_ == 0; }
+  /// Ends the waits for what is missing: the step is given up.
+  void cancel();
+  /// Ends them with an error of this rank.
+  void fail(const std::string& reason);
+
+  /// Waits until these tensors are given; called by the rank's thread. Returns false if the step was cancelled before.
+  /// @throws Error with the reason of fail().
+  bool wait_for(std::span<const ParameterId> tensors);
+  /// Returns a tensor that was given.
+  const Numbers& operator[](ParameterId tensor) const { return numbers_[tensor]; }
+  bool is_cancelled() const;
+
+ private:
+  std::vector<Numbers> numbers_;  // by tensor, as the next
+  std::vector<bool> is_given_;    // the caller's thread writes it, under the mutex
+  std::size_t missing_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_cancelled_ = false;
+  std::optional<std::string> failure_;
+};
+
+}  // namespace dragonn::library
