@@ -39,14 +39,15 @@ else
   echo "left out: this machine's python3 has no PyTorch"
 fi
 
-# check_system RELEASE MIRROR [OPTION]: an empty system of the release, in which pip installs the wheel.
+# check_system RELEASE MIRROR SCRIPT [OPTION]: an empty system of the release, which this script of debootstrap installs, and in
+# which pip installs the wheel.
 check_system() {
   local release=$1 mirror=$2 root=$cache/python-$1
   if [ ! -d "$root" ]; then
     curl -sfo /dev/null --max-time 20 "$mirror/dists/$release/Release" || { echo "left out: $mirror cannot be reached" && return; }
     rm -rf "$cache/partial"
-    debootstrap "${@:3}" --variant=minbase --components=main,universe --include=python3-venv,python3-pip "$release" "$cache/partial" \
-      "$mirror" >"$cache/debootstrap.log" || fail "debootstrap: $(tail -3 "$cache/debootstrap.log")"
+    debootstrap "${@:4}" --variant=minbase --components=main,universe --include=python3-venv,python3-pip "$release" "$cache/partial" \
+      "$mirror" "/usr/share/debootstrap/scripts/$3" >"$cache/debootstrap.log" || fail "debootstrap: $(tail -3 "$cache/debootstrap.log")"
     mv "$cache/partial" "$root"
   fi
   rm -rf "$root/root/wheel" && mkdir "$root/root/wheel" && cp "$wheel" "$root/root/wheel"
@@ -69,8 +70,9 @@ PYTHON
   echo "$release: $(tail -1 "$work/system.log")"
 }
 if [ "$(id -u)" -eq 0 ] && command -v debootstrap >/dev/null; then
-  check_system bookworm "${DRAGONN_MIRROR:-http://deb.debian.org/debian}"
-  [ -e /usr/share/debootstrap/scripts/noble ] && check_system noble "${DRAGONN_UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}" --no-check-gpg
+  check_system bookworm "${DRAGONN_MIRROR:-http://deb.debian.org/debian}" bookworm
+  # Ubuntu's releases share the script of one of the first, which a debootstrap older than the release has, too.
+  check_system noble "${DRAGONN_UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}" gutsy --no-check-gpg
 else
   echo "left out: empty systems need root and debootstrap (scripts/install_deps.sh tools)"
 fi
