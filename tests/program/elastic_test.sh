@@ -112,8 +112,8 @@ start few 2 "${long[@]}" --resume auto
 ended few 0 0
 refused 'a replay repeats a run from its beginning' -- "$BIN/dragonn" replay few
 
-# Local steps: the others keep their steps, and go on in front of the exchange.
-start rounds 3 "${long[@]}" --set train.max_steps=1000 --set update.scheme=local --set update.inner_steps=5 --set optimizer.name=adamw
+# Local steps: the others keep their steps, and go on in front of the exchange, also where a checkpoint would be due within a round.
+start rounds 3 "${long[@]}" --set checkpoint.every_steps=3 --set train.max_steps=1000 --set update.scheme=local --set update.inner_steps=5 --set optimizer.name=adamw
 wait_until "${ids[0]}" has_steps rounds 50 || fail "rounds: no steps"
 kill -KILL "${ids[1]}"
 ended rounds 0 137 0
@@ -129,6 +129,13 @@ if has_fault_points; then
     FAULT="${place%:*}:1:${place#*:}:kill" start "$name" 3 --set checkpoint.every_steps=7 --set compression.method="$method"
     ended "$name" 0 137 0
     [ "$place" = start:1 ] || [ "$(generations "$name")" = 2 ] || fail "$name: $(cat "$name/membership.jsonl")"
+    replayed "$name"
+  done
+  for case in "save:2" "evaluate:2" "exchange:4" "forward:23"; do
+    name=rounds-at-${case%:*}
+    FAULT="${case%:*}:1:${case#*:}:kill" start "$name" 3 --set checkpoint.every_steps=3 --set logging.every_steps=1 --set update.scheme=local \
+      --set update.inner_steps=5 --set compression.method=topk
+    ended "$name" 0 137 0
     replayed "$name"
   done
 fi

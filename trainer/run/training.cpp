@@ -195,8 +195,13 @@ std::optional<int> Training::end_step(bool stops) {
   const bool saves = last || saves_after(step);
   if (is_synchronized) state_.synchronized_step = step;
   if (!last && is_synchronized && stops) return stop("a signal");
-  recorder_.end_step(step, last);
-  if (saves) save_checkpoint();
+  try {
+    recorder_.end_step(step, last);
+    if (saves) save_checkpoint();
+  } catch (const CommError&) {
+    // The next meeting finds that the group has failed: all leave it there, at one place, with the same steps behind it.
+    if (!state_.commits.is_elastic()) throw;
+  }
   return std::nullopt;
 }
 
@@ -229,7 +234,7 @@ void Training::begin_rounds() {
 
 bool Training::is_meeting(std::uint64_t step) const {
   if (step == state_.total_steps || generation_.scheme->communicates(generation_, step)) return true;
-  return !update_.skips_steps && (saves_after(step) || recorder_.ends_timeline(step));
+  return !saves_at_exchanges() && (saves_after(step) || recorder_.ends_timeline(step));
 }
 
 bool Training::may_begin(std::uint64_t step) {
@@ -357,7 +362,7 @@ std::uint64_t Training::samples_of(const StepOutcome& outcome) const {
 
 bool Training::saves_after(std::uint64_t step) const {
   const CheckpointConfig& checkpoint = config_.checkpoint;
-  if (update_.skips_steps) {
+  if (saves_at_exchanges()) {
     if (!generation_.scheme->is_synchronized()) return false;
     if (state_.is_due(checkpoint.every_steps) || state_.epoch_is_due(checkpoint.every_epochs)) return true;
   } else {

@@ -84,6 +84,9 @@ class Training {
   void evaluate_now();
   void save_checkpoint();
   bool saves_after(std::uint64_t step) const;
+  /// Returns whether checkpoints that are due between two exchanges come at the next one: where ranks leave out steps,
+  /// and in an elastic run, so that a place tells which steps a group has made.
+  bool saves_at_exchanges() const { return update_.skips_steps || state_.commits.is_elastic(); }
   /// Returns the samples of all ranks in the last step. At the end of a round with steps left out it makes up for the
   /// steps before, which were counted as if all ranks had made them.
   std::uint64_t samples_of(const StepOutcome& outcome) const;
