@@ -199,7 +199,8 @@ std::optional<int> Training::end_step(bool stops) {
     recorder_.end_step(step, last);
     if (saves) save_checkpoint();
   } catch (const CommError&) {
-    // The next meeting finds that the group has failed: all leave it there, at one place, with the same steps behind it.
+    // The next meeting finds that the group has failed: all leave it there, at one place, with the same steps behind
+    // it.
     if (!state_.commits.is_elastic()) throw;
   }
   return std::nullopt;
@@ -306,8 +307,13 @@ std::optional<StepOutcome> Training::run_step() {
   for (std::size_t phase = 0; phase < traffic.size(); ++phase) sample.traffic[phase] += traffic[phase];
   if (outcome.is_exchanged) progress.density_sum += mean_density(generation_.gradient_exchange->counts());
   progress.bytes_sent += static_cast<double>(exchange_traffic(traffic).bytes_sent);
-  if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized())
-    check_replicas(communicator_, generation_.model_parameters(), progress.step);
+  if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized()) {
+    try {
+      check_replicas(communicator_, generation_.model_parameters(), progress.step);
+    } catch (const CommError&) {
+      if (!state_.commits.is_elastic()) throw;  // as in end_step()
+    }
+  }
   recorder_.check_traffic(values, outcome);
   progress.step_seconds += communicator_.now() - begin;
   progress.busy_seconds += computing_seconds(sample.timers);
