@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "core/hash.h"
-#include "exchange/buckets.h"
 #include "kernels/devices.h"
 #include "trainer/update/schemes/local_entry.h"
 
@@ -18,13 +17,6 @@ constexpr const char* kSteps = "local/steps";
 constexpr const char* kArriving = "local/arriving";
 constexpr const char* kCommon = "local/common";
 constexpr const char* kOuter = "local/outer/";
-
-ParameterArena allocated(const ParameterArena& tensors) {
-  ParameterArena arena;
-  for (const Parameter& tensor : tensors.parameters()) arena.declare(tensor.name, tensor.shape, tensor.role);
-  arena.allocate();
-  return arena;
-}
 
 // The trainer's schemes need its networks; here they are names and settings. A caller with gradients is synchronous.
 const Registration<trainer::UpdateSchemeEntry> local{trainer::describe_local};
@@ -39,19 +31,9 @@ LocalSteps::LocalSteps(const Settings& settings, const ParameterArena& tensors,
       mix_(static_cast<float>(settings.number("mix"))),
       clips_(settings.flag("median_clip")),
       outer_rate_(settings.number("outer.learning_rate")),
-      inner_(allocated(tensors)),
+      inner_(trainer::arena_like(tensors)),
       outer_(inner_, [&](ParameterArena& own) { return trainer::make_outer(settings, own); }),
-      parts_(schedule_.fragments + 1) {
-  const std::vector<std::size_t> fragment_of = exchange::fragments_of(inner_, schedule_.fragments);
-  for (const ParameterId id : inner_.layout()) {
-    parts_[fragment_of[id]].tensors.push_back(id);
-    parts_.back().tensors.push_back(id);
-  }
-  for (std::size_t group = 0; group < exchange.groups().size(); ++group) {
-    parts_[exchange.buckets()[exchange.groups()[group].begin].fragment].groups.push_back(group);
-    parts_.back().groups.push_back(group);
-  }
-}
+      parts_(trainer::model_parts(inner_, schedule_.fragments, exchange)) {}
 
 LocalTurn LocalSteps::next(bool is_last) const {
   const std::uint64_t done = steps_ + 1;

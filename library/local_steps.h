@@ -15,6 +15,7 @@
 #include "library/gradients.h"
 #include "trainer/config/config.h"
 #include "trainer/update/schemes/fragments.h"
+#include "trainer/update/schemes/model_parts.h"
 #include "trainer/update/schemes/outer_parameters.h"
 
 namespace dragonn::library {
@@ -65,11 +66,6 @@ class LocalSteps {
   void load(const Archive& archive);
 
  private:
-  /// Tensors that are exchanged at once.
-  struct Part {
-    std::vector<ParameterId> tensors;
-    std::vector<std::size_t> groups;  ///< of the exchange
-  };
   void read(std::span<const ParameterId> tensors, std::span<const Numbers> parameters);
 
   trainer::FragmentSchedule schedule_;
@@ -78,7 +74,7 @@ class LocalSteps {
   double outer_rate_;
   ParameterArena inner_;  // of this rank, as far as a turn needs them
   trainer::OuterParameters outer_;
-  std::vector<Part> parts_;  // by fragment; the last one is the whole model
+  std::vector<trainer::ModelPart> parts_;  // by fragment; the last one is the whole model
   bool has_started_ = false;
   std::uint64_t steps_ = 0;                        // of this rank
   std::optional<trainer::FragmentTurn> arriving_;  // exchanged, or about to be, and this rank has not taken the result

@@ -2,7 +2,6 @@
 #include "comm/elastic/coordinator.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,20 +19,8 @@ constexpr double kJoinSeconds = 5;
 /// A look that is this late means that this process was suspended, which says nothing about the members.
 constexpr double kSuspendedSeconds = 1;
 
-std::uint64_t random_token() {
-  std::random_device source;
-  const std::uint64_t high = source();
-  return (high << 32U | source()) | 1U;  // 0 is no token
-}
-
-Descriptor listen_at(const Rendezvous& place) {
-  SocketResult door;
-  if (place.is_loopback()) {
-    const std::vector<Address> addresses = resolve(place.address, door.problem);
-    if (!addresses.empty()) door = listen_on(addresses.front());
-  } else {
-    door = listen_everywhere(place.by_file() ? std::uint16_t{0} : place.address.port);
-  }
+Descriptor listen(const Rendezvous& place) {
+  SocketResult door = listen_at(place);
   if (door.problem.empty()) return std::move(door.socket);
   throw CommError(fmt::format(
       "the coordinator cannot listen at {}: {}; it must run on that host, and comm.rendezvous may name another port",
@@ -45,7 +32,7 @@ Descriptor listen_at(const Rendezvous& place) {
 RunCoordinator::RunCoordinator(const CoordinatorOptions& options)
     : options_(options),
       token_(random_token()),
-      listener_(listen_at(options.rendezvous), options_.secret.get()),
+      listener_(listen(options.rendezvous), options_.secret.get()),
       membership_(options.workers, options.min_workers),
       start_(std::chrono::steady_clock::now()),
       beat_(start_) {
@@ -186,10 +173,9 @@ std::vector<Address> RunCoordinator::doors_of(const GenerationPlan& plan) const 
     if (peer->door && !peer->door->is_loopback()) here = local_address(peer->socket.descriptor());
   std::vector<Address> doors;
   for (const int id : plan.members) {
-    const auto peer =
-        std::ranges::find_if(peers_, [&](const auto& one) { return one->id == id && one->door && !one->is_gone; });
+    const Peer* const peer = member(id);
     // A member whose connection has just ended is no obstacle: its generation fails, and the next one is without it.
-    Address door = peer == peers_.end() ? Address{.family = Address::Family::kIpv4} : *(*peer)->door;
+    Address door = peer == nullptr ? Address{.family = Address::Family::kIpv4} : *peer->door;
     if (here && door.is_loopback()) {
       const std::uint64_t port = door.port;
       door = *here;
@@ -200,7 +186,7 @@ std::vector<Address> RunCoordinator::doors_of(const GenerationPlan& plan) const 
   return doors;
 }
 
-RunCoordinator::Peer* RunCoordinator::member(int id) {
+RunCoordinator::Peer* RunCoordinator::member(int id) const {
   const auto found =
       std::ranges::find_if(peers_, [&](const auto& one) { return one->id == id && one->door && !one->is_gone; });
   return found == peers_.end() ? nullptr : found->get();

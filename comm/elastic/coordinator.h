@@ -58,7 +58,7 @@ class RunCoordinator {
   void send_orders();
   /// Returns the addresses at which all members reach those of `plan`.
   std::vector<Address> doors_of(const GenerationPlan& plan) const;
-  Peer* member(int id);
+  Peer* member(int id) const;
   double seconds_since_start(Time now) const { return std::chrono::duration<double>(now - start_).count(); }
 
   CoordinatorOptions options_;

@@ -8,7 +8,6 @@
 #include <map>
 #include <optional>
 #include <poll.h>
-#include <random>
 #include <ranges>
 #include <span>
 #include <string>
@@ -35,12 +34,6 @@ constexpr double kConnectSeconds = 2;  // for each of several addresses
 constexpr double kAnswerSeconds = 5;   // for the reply of a listener, which may be another program
 /// Joiners wait this much longer for the verdict than the coordinator takes to reach it.
 constexpr double kGraceSeconds = 3;
-
-std::uint64_t random_token() {
-  std::random_device source;
-  const std::uint64_t high = source();
-  return (high << 32U | source()) | 1U;  // 0 is no token
-}
 
 std::string write_both(const Descriptor& socket, std::span<const std::byte> first, std::span<const std::byte> second,
                        Deadline deadline) {
@@ -135,14 +128,7 @@ class Coordinator : Participant {
       if (Descriptor door(::fcntl(options_.door->get(), F_DUPFD_CLOEXEC, 0)); door.valid()) return door;
       throw error(fmt::format("cannot listen there: {}", std::strerror(errno)));
     }
-    const Rendezvous& place = options_.rendezvous;
-    SocketResult door;
-    if (place.is_loopback()) {
-      const std::vector<Address> addresses = resolve(place.address, door.problem);
-      if (!addresses.empty()) door = listen_on(addresses.front());
-    } else {
-      door = listen_everywhere(place.by_file() ? std::uint16_t{0} : place.address.port);
-    }
+    SocketResult door = listen_at(options_.rendezvous);
     if (door.problem.empty()) return std::move(door.socket);
     throw error(
         fmt::format("cannot listen there: {}; rank 0 must run on that host, and comm.rendezvous may name another port",

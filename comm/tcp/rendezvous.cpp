@@ -2,9 +2,11 @@
 #include "comm/tcp/rendezvous.h"
 
 #include <cstdlib>
+#include <random>
 #include <span>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -74,6 +76,19 @@ bool Rendezvous::is_loopback() const {
 
 std::string Rendezvous::text() const {
   return by_file() ? fmt::format("the file {}", file.string()) : address.text();
+}
+
+std::uint64_t random_token() {
+  std::random_device source;
+  const std::uint64_t high = source();
+  return (high << 32U | source()) | 1U;  // 0 is no token
+}
+
+SocketResult listen_at(const Rendezvous& place) {
+  if (!place.is_loopback()) return listen_everywhere(place.by_file() ? std::uint16_t{0} : place.address.port);
+  SocketResult door;
+  const std::vector<Address> addresses = resolve(place.address, door.problem);
+  return addresses.empty() ? std::move(door) : listen_on(addresses.front());
 }
 
 Rendezvous parse_rendezvous(const std::string& text) {

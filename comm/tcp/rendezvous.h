@@ -54,6 +54,12 @@ struct RendezvousFile {
   bool operator==(const RendezvousFile&) const = default;
 };
 
+/// Draws a token, which is not 0.
+std::uint64_t random_token();
+
+/// Listens where the others look for this process: at the address, or at a free port that the file will name.
+SocketResult listen_at(const Rendezvous& place);
+
 /// A rendezvous file on disk; the destructor removes it.
 class PublishedFile {
  public:

@@ -47,6 +47,16 @@ class Commits {
     }
     ++place_;
   }
+  /// Collective. Does what ranks do together between two commits. In an elastic run nothing follows from a group that
+  /// fails here: the next meeting finds it, so all ranks leave the group there, with the same steps behind the place.
+  template <class Work>
+  void between(Work&& work) const {
+    try {
+      std::forward<Work>(work)();
+    } catch (const CommError&) {
+      if (!is_elastic()) throw;
+    }
+  }
   /// Throws GenerationOver if this rank is to leave its group in front of what it would do next. @param step done, if
   /// the next is a step.
   void require_group(std::optional<std::uint64_t> step = {}) const;

@@ -195,14 +195,10 @@ std::optional<int> Training::end_step(bool stops) {
   const bool saves = last || saves_after(step);
   if (is_synchronized) state_.synchronized_step = step;
   if (!last && is_synchronized && stops) return stop("a signal");
-  try {
+  state_.commits.between([&] {
     recorder_.end_step(step, last);
     if (saves) save_checkpoint();
-  } catch (const CommError&) {
-    // The next meeting finds that the group has failed: all leave it there, at one place, with the same steps behind
-    // it.
-    if (!state_.commits.is_elastic()) throw;
-  }
+  });
   return std::nullopt;
 }
 
@@ -241,18 +237,14 @@ bool Training::is_meeting(std::uint64_t step) const {
 bool Training::may_begin(std::uint64_t step) {
   if (generation_.scheme->awaits_result()) return true;
   const bool meets = is_meeting(step);
-  if (meets) begin_meeting();
-  if (!meets) {
-    try {
-      return stop_agreement_.may_begin(meets);
-    } catch (const CommError&) {
-      if (state_.commits.is_elastic()) return true;  // the next meeting finds that the group has failed
-      throw;
-    }
+  bool may = true;
+  const auto ask = [&] { may = stop_agreement_.may_begin(meets); };
+  if (meets) {
+    begin_meeting();
+    exchange::run_part({}, generation_.sample.timers, StepPart::kExchange, ask);
+  } else {
+    state_.commits.between(ask);
   }
-  bool may = false;
-  exchange::run_part({}, generation_.sample.timers, StepPart::kExchange,
-                     [&] { may = stop_agreement_.may_begin(meets); });
   return may;
 }
 
@@ -308,11 +300,7 @@ std::optional<StepOutcome> Training::run_step() {
   if (outcome.is_exchanged) progress.density_sum += mean_density(generation_.gradient_exchange->counts());
   progress.bytes_sent += static_cast<double>(exchange_traffic(traffic).bytes_sent);
   if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized()) {
-    try {
-      check_replicas(communicator_, generation_.model_parameters(), progress.step);
-    } catch (const CommError&) {
-      if (!state_.commits.is_elastic()) throw;  // as in end_step()
-    }
+    state_.commits.between([&] { check_replicas(communicator_, generation_.model_parameters(), progress.step); });
   }
   recorder_.check_traffic(values, outcome);
   progress.step_seconds += communicator_.now() - begin;

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "exchange/buckets.h"
 #include "exchange/resize.h"
 #include "exchange/run_part.h"
 #include "optim/clip.h"
 #include "trainer/update/schemes/fragments.h"
 #include "trainer/update/schemes/inner_steps.h"
 #include "trainer/update/schemes/local_entry.h"
+#include "trainer/update/schemes/model_parts.h"
 #include "trainer/update/schemes/outer_parameters.h"
 #include "trainer/update/schemes/round_length.h"
 #include "trainer/update/schemes/step.h"
@@ -39,17 +39,10 @@ class Local final : public UpdateScheme {
         mix_(static_cast<float>(settings.number("mix"))),
         clips_(settings.flag("median_clip")),
         outer_rate_(settings.number("outer.learning_rate")),
-        outer_(arena, [&](ParameterArena& own) { return make_outer(settings, own); }) {
-    const std::vector<std::size_t> fragment_of = exchange::fragments_of(arena, schedule_.fragments);
-    parts_.resize(schedule_.fragments);
-    for (const ParameterId id : arena.layout()) {
-      parts_[fragment_of[id]].tensors.push_back(id);
-      whole_.tensors.push_back(id);
-    }
-  }
+        outer_(arena, [&](ParameterArena& own) { return make_outer(settings, own); }) {}
 
   StepOutcome step(Generation& generation, const StepValues& values) override {
-    if (whole_.groups.empty()) find_groups(*generation.gradient_exchange);
+    find_parts(generation);
     if (!has_own_parameters_) outer_.keep();
     has_own_parameters_ = true;
     is_synchronized_ = false;
@@ -63,7 +56,7 @@ class Local final : public UpdateScheme {
     const bool exchanges_now = is_last || !arriving_;
     if (arriving_) outcome.stop = arrive(generation);
     if (exchanges_now) {
-      const Part& part = is_last ? whole_ : parts_[turn.fragment];
+      const ModelPart& part = is_last ? parts_.back() : parts_[turn.fragment];
       outcome.is_exchanged = true;
       outcome.stop = exchange_now(generation, values, part, end) || outcome.stop;
       give(generation, part, is_last ? 0 : mix_);
@@ -79,6 +72,7 @@ class Local final : public UpdateScheme {
     round_.begin(state.progress.step, state.total_steps, generation.communicator.size(), earlier);
     // Settings that have changed since a checkpoint may give a fragment on its way another turn: then it arrives now.
     if (!arriving_ || arriving_->turn == schedule_.next(state.progress.step)) return;
+    find_parts(generation);
     outer_.give(parts_[arriving_->turn.fragment].tensors, mix_);
     arriving_.reset();
   }
@@ -117,12 +111,6 @@ class Local final : public UpdateScheme {
   }
 
  private:
-  /// Tensors that are exchanged at once.
-  struct Part {
-    std::vector<ParameterId> tensors;
-    std::vector<std::size_t> groups;  ///< of the exchange
-  };
-
   /// An exchange whose result arrives in a later step. The common parameters are moved; this rank's are not.
   struct Arriving {
     FragmentTurn turn;
@@ -131,11 +119,9 @@ class Local final : public UpdateScheme {
     StepTimers timers = {};     ///< of the exchange: they are told with its result
   };
 
-  void find_groups(const exchange::GradientExchange& exchange) {
-    for (std::size_t group = 0; group < exchange.groups().size(); ++group) {
-      parts_[exchange.buckets()[exchange.groups()[group].begin].fragment].groups.push_back(group);
-      whole_.groups.push_back(group);
-    }
+  void find_parts(const Generation& generation) {
+    if (parts_.empty())
+      parts_ = model_parts(generation.state.network.arena(), schedule_.fragments, *generation.gradient_exchange);
   }
 
   /// Returns the step after which the ranks go on from a step of this rank: the round's planned end if it is the last
@@ -146,7 +132,7 @@ class Local final : public UpdateScheme {
     return round_.is_cut(planned, communicator.rank(), communicator.size()) ? planned : step;
   }
 
-  View<const float> take_change(Generation& generation, const Part& part) {
+  View<const float> take_change(Generation& generation, const ModelPart& part) {
     View<const float> change;
     ParameterDrift& drift = generation.sample.drift;
     exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize, [&] {
@@ -164,7 +150,7 @@ class Local final : public UpdateScheme {
 
   /// Exchanges a change and makes the outer step. Returns whether a signal asks to stop. @param arrives steps of the
   /// run that are done when the result does.
-  bool send(Generation& generation, const StepValues& values, const Part& part, View<const float> change,
+  bool send(Generation& generation, const StepValues& values, const ModelPart& part, View<const float> change,
             std::uint64_t done, std::uint64_t arrives) {
     const Device device = generation.state.device();
     StepTimers& timers = generation.sample.timers;
@@ -191,7 +177,7 @@ class Local final : public UpdateScheme {
   }
 
   /// Exchanges a change between two inner steps. Returns whether a signal asks to stop.
-  bool exchange_now(Generation& generation, const StepValues& values, const Part& part, std::uint64_t done) {
+  bool exchange_now(Generation& generation, const StepValues& values, const ModelPart& part, std::uint64_t done) {
     const View<const float> change = take_change(generation, part);
     const double begin = generation.communicator.now();
     const bool stop = send(generation, values, part, change, done, done);
@@ -203,7 +189,7 @@ class Local final : public UpdateScheme {
   /// Exchanges a fragment while the computing thread makes the inner steps until its result arrives, or as many of them
   /// as nothing interrupts.
   void exchange_beside(Generation& generation, const StepValues& values, const FragmentTurn& turn) {
-    const Part& part = parts_[turn.fragment];
+    const ModelPart& part = parts_[turn.fragment];
     const std::uint64_t done = generation.state.progress.step;
     const View<const float> change = take_change(generation, part);
     inner_steps_.start_ahead(generation, std::min(schedule_.overlap, values.free_steps + 1));
@@ -243,7 +229,7 @@ class Local final : public UpdateScheme {
     return stop;
   }
 
-  void give(Generation& generation, const Part& part, float mix) {
+  void give(Generation& generation, const ModelPart& part, float mix) {
     exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize,
                        [&] { outer_.give(part.tensors, mix); });
   }
@@ -254,8 +240,7 @@ class Local final : public UpdateScheme {
   bool clips_;
   double outer_rate_;
   OuterParameters outer_;
-  std::vector<Part> parts_;  // by fragment
-  Part whole_;
+  std::vector<ModelPart> parts_;  // by fragment; the last one is the whole model
   InnerSteps inner_steps_;
   bool is_synchronized_ = true;
   bool has_own_parameters_ = false;  // else they are the common ones

@@ -14,19 +14,19 @@
 namespace dragonn::trainer {
 namespace {
 
-ParameterArena arena_like(const ParameterArena& other) {
-  ParameterArena arena(other.values().device());
-  for (const Parameter& tensor : other.parameters()) arena.declare(tensor.name, tensor.shape, tensor.role);
-  arena.allocate();
-  return arena;
-}
-
 /// Subtracts: x <- x - y. A step of SGD with rate 1 rounds no product.
 void subtract(View<const float> y, View<float> x) {
   kernels::sgd_update({.learning_rate = 1}, kernels::GradientView(y), {}, x);
 }
 
 }  // namespace
+
+ParameterArena arena_like(const ParameterArena& other) {
+  ParameterArena arena(other.values().device());
+  for (const Parameter& tensor : other.parameters()) arena.declare(tensor.name, tensor.shape, tensor.role);
+  arena.allocate();
+  return arena;
+}
 
 OuterParameters::OuterParameters(ParameterArena& inner, const MakeOptimizer& make_optimizer)
     : inner_(inner),

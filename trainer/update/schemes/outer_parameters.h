@@ -19,6 +19,9 @@
 
 namespace dragonn::trainer {
 
+/// Makes an arena with the same tensors on the same device, all of whose values are 0.
+ParameterArena arena_like(const ParameterArena& other);
+
 /// Keeps theta0, the parameters that all ranks share, and the outer optimizer, which moves them by what the ranks' own
 /// steps have changed. theta are a rank's own, the inner ones. Both may be exchanged in parts: lists of tensors.
 /// Source: DiLoCo, arXiv:2311.08105, algorithm 1, and Streaming DiLoCo, arXiv:2501.18512. Local; 2 n floats besides the
