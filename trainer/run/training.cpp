@@ -299,15 +299,16 @@ std::optional<StepOutcome> Training::run_step() {
   for (std::size_t phase = 0; phase < traffic.size(); ++phase) sample.traffic[phase] += traffic[phase];
   if (outcome.is_exchanged) progress.density_sum += mean_density(generation_.gradient_exchange->counts());
   progress.bytes_sent += static_cast<double>(exchange_traffic(traffic).bytes_sent);
-  if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized()) {
-    state_.commits.between([&] { check_replicas(communicator_, generation_.model_parameters(), progress.step); });
-  }
-  recorder_.check_traffic(values, outcome);
-  progress.step_seconds += communicator_.now() - begin;
-  progress.busy_seconds += computing_seconds(sample.timers);
-  has_exchanged_ = has_exchanged_ || outcome.is_exchanged;
-  outcome.is_exchanged = has_exchanged_;
-  recorder_.record_step(values, outcome);
+  state_.commits.between([&] {
+    if (state_.is_due(config_.train.replica_check_every) && generation_.scheme->is_synchronized())
+      check_replicas(communicator_, generation_.model_parameters(), progress.step);
+    recorder_.check_traffic(values, outcome);
+    progress.step_seconds += communicator_.now() - begin;
+    progress.busy_seconds += computing_seconds(sample.timers);
+    has_exchanged_ = has_exchanged_ || outcome.is_exchanged;
+    outcome.is_exchanged = has_exchanged_;
+    recorder_.record_step(values, outcome);
+  });
   return outcome;
 }
 
