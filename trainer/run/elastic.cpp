@@ -100,7 +100,8 @@ class Replay {
     if (index + 1 < records_.size()) end.place = records_[index + 1].plan.place;
     const std::vector<int>& members = record.plan.members;
     std::vector<MembershipRecord> repeated(members.size());
-    comm::run_local(static_cast<int>(members.size()), local_options(job_.config), [&](comm::Communicator& group) {
+    const auto workers = static_cast<int>(members.size());
+    comm::run_local(workers, local_options(job_.config, workers), [&](comm::Communicator& group) {
       const auto rank = static_cast<std::size_t>(group.rank());
       RankRun& run = *runs_.at(members[rank]);
       repeated[rank] = record;

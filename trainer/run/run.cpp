@@ -165,7 +165,7 @@ fs::path config_of_run(const fs::path& named) {
       fmt::format("no config file given, and {} is not in a run folder with a config.toml", named.string()));
 }
 
-comm::LocalOptions local_options(const Config& config) {
+comm::LocalOptions local_options(const Config& config, int workers) {
   const NetworkConfig& network = config.network;
   const bool measured = network.compute == comm::Compute::kMeasured;
   const std::int64_t threads = config.comm.threads_per_worker;
@@ -174,7 +174,10 @@ comm::LocalOptions local_options(const Config& config) {
       "network.compute = \"measured\" does not go with comm.threads_per_worker = {}: a virtual cluster measures one "
       "thread per worker; expected 1, or network.compute = \"zero\"",
       threads);
-  return {.timeout_s = config.comm.timeout_s, .network = network.modelled(), .compute = network.compute};
+  return {.timeout_s = config.comm.timeout_s,
+          .network = network.modelled(),
+          .nodes = network.node_links(workers),
+          .compute = network.compute};
 }
 
 RankRun::RankRun(const Job& job, const Commits& commits) : job_(job), commits_(commits) {}

@@ -52,7 +52,7 @@ struct Job {
 /// Returns the options of the local backend: a virtual cluster if [network] models one.
 /// @throws ConfigError if the workers' compute time is to be measured and uses several threads, which a worker's clock
 /// does not see.
-comm::LocalOptions local_options(const Config& config);
+comm::LocalOptions local_options(const Config& config, int workers);
 
 class Training;   // trainer/run/training.h
 class LeftState;  // likewise
