@@ -73,19 +73,19 @@ Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tens
 
 void Exchange::check_same_on_all_ranks() const {
   const std::string config = trainer::config_hash(spec_);
-  check_same({hash_bytes(std::as_bytes(std::span(config))), tensors_hash_}, {"config", "list of tensors"});
+  check_same({hash_bytes(std::as_bytes(std::span(config))), tensors_hash_},
+             {"another config", "another list of tensors"});
 }
 
-void Exchange::check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& names) const {
+void Exchange::check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& what) const {
   std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(communicator_.size()));
   communicator_.allgather_values(std::span<const std::uint64_t>(mine), std::span<std::uint64_t>(all));
   constexpr int kBadConfig = 2;
   for (std::size_t rank = 1; rank < all.size() / mine.size(); ++rank) {
     for (std::size_t kind = 0; kind < mine.size(); ++kind) {
       if (all[kind] == all[rank * mine.size() + kind]) continue;
-      throw comm::CollectiveError(fmt::format("rank {} has {} {} than rank 0: expected the same on every rank", rank,
-                                              names[kind].ends_with('s') ? "other" : "another", names[kind]),
-                                  kBadConfig);
+      throw comm::CollectiveError(
+          fmt::format("rank {} has {} than rank 0: expected the same on every rank", rank, what[kind]), kBadConfig);
     }
   }
 }
@@ -202,7 +202,7 @@ void Exchange::run(StepParts& parts) {
 
 void Exchange::start_local_steps(std::span<const Numbers> parameters) {
   local_steps_->start(parameters);
-  check_same({local_steps_->common_hash()}, {"parameters"});
+  check_same({local_steps_->common_hash()}, {"other parameters"});
 }
 
 void Exchange::take_turn(const LocalTurn& turn, std::span<const Numbers> parameters) {

@@ -94,8 +94,9 @@ class Exchange {
  private:
   class Arrival;
 
-  /// Collective. @throws comm::CollectiveError if ranks have different numbers, with the name of what they stand for.
-  void check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& names) const;
+  /// Collective. @throws comm::CollectiveError if ranks have different numbers. @param what they stand for, by number,
+  /// as "another config".
+  void check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& what) const;
 
   /// Runs a collective step, whose errors of this rank alone end the group.
   template <class Step>

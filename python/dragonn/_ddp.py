@@ -3,15 +3,16 @@
 import os
 import socket
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from ._exchange import Exchange
+from ._exchange import Exchange, check_parameters
 from ._library import DragonnError
 from ._staging import Direct, Staging
+from ._state import restore, saved
 
 NON_FINITE = ("raise", "skip", "nan")
 
@@ -34,7 +35,7 @@ class DdpHook:
     own, and after zero_grad() the next step can begin unless the group has ended. An optimizer that would apply momentum
     where the exchange does is a ValueError in its step().
 
-    A hook can be pickled, with this rank's error feedback: attach() connects the copy to a model.
+    state_dict() has this rank's error feedback. A hook can be pickled with it, too: attach() connects the copy to a model.
     """
 
     def __init__(self, model: Any, config: str = "", steps_per_epoch: int = 0, non_finite: str = "raise") -> None:
@@ -45,13 +46,14 @@ class DdpHook:
         self.skipped = 0
         self.attach(model)
 
-    def attach(self, model: Any, state: Optional[bytes] = None) -> "DdpHook":
-        """Collective. Connects the ranks for this model, and registers the hook. Error feedback comes from `state`, or from
-        the hook that was pickled."""
+    def attach(self, model: Any) -> "DdpHook":
+        """Collective. Connects the ranks for this model, and registers the hook. Error feedback comes from the hook that was
+        pickled."""
         if model.process_group.size() != dist.get_world_size():
             raise ValueError(f"DDP averages over {model.process_group.size()} of {dist.get_world_size()} ranks: expected all")
         named = [(name, parameter) for name, parameter in model.module.named_parameters()
                  if parameter.requires_grad and name not in model.parameters_to_ignore]
+        check_parameters(named)
         devices = {parameter.device for _, parameter in named}
         if len(devices) != 1:
             raise ValueError(f"the parameters are on {len(devices)} devices: expected one for each process")
@@ -63,9 +65,8 @@ class DdpHook:
         self.exchange = Exchange([(name, tuple(parameter.shape)) for name, parameter in named], self._options["config"],
                                  self._options["steps_per_epoch"], rendezvous())
         check_ranks(self.exchange)
-        state = state if state is not None else self.__dict__.pop("_saved", None)
-        if state is not None:
-            self.exchange.load_state(state)
+        if "_saved" in self.__dict__:
+            self.exchange.load_state(self.__dict__.pop("_saved"))
         infos = map(self.exchange.tensor_info, range(len(named)))
         self._with_momentum: Dict[Any, Tuple[str, float]] = {
             parameter: (name, info["momentum"]) for (name, parameter), info in zip(named, infos)
@@ -76,6 +77,16 @@ class DdpHook:
 
     def __getstate__(self) -> Dict[str, Any]:
         return {"_options": self._options, "skipped": self.skipped, "_saved": self.exchange.state()}
+
+    def state_dict(self) -> Dict[str, Any]:
+        """This rank's error feedback, which each rank saves. The states of model and optimizer belong to it."""
+        return {**saved(self.exchange), "skipped": self.skipped}
+
+    def load_state_dict(self, state: Dict[str, Any], all_ranks: Optional[Iterable[Dict[str, Any]]] = None) -> None:
+        """Restores what state_dict() returned on this rank. In a run of another number of ranks, `all_ranks` are the states
+        of all ranks that saved, in their order, and `state` is one of them."""
+        restore(self.exchange, state, all_ranks)
+        self.skipped = state["skipped"]
 
     def parameter_groups(self, momentum: float) -> List[Dict[str, Any]]:
         """Groups for an optimizer: no momentum where the exchange applies it."""
@@ -99,8 +110,10 @@ class DdpHook:
         self._waiting.append((future, index, buffer))
 
         def begin(host: torch.Tensor) -> None:
-            views = [torch.as_strided(host, shape, strides, host.storage_offset() + start - offset)
-                     for shape, strides, start in layout]
+            # A bucket of a sparse gradient, which is refused, holds nothing else.
+            views = [host] if host.is_sparse else [
+                torch.as_strided(host, shape, strides, host.storage_offset() + start - offset)
+                for shape, strides, start in layout]
             self._guarded(lambda: self.exchange.begin(dict(zip(places, views))))
 
         self.staging.to_host(index, buffer, begin)

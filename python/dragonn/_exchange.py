@@ -34,7 +34,7 @@ class Exchange:
         self._handle = HANDLE()
         pairs = list(tensors)
         self.names = [name for name, _ in pairs]
-        self.sizes: List[int] = []
+        self.shapes: List[Tuple[int, ...]] = []
         self._begun: Dict[int, Any] = {}  # kept alive until the exchange has ended
         records = (Tensor * max(len(self.names), 1))()
         for record, (name, shape) in zip(records, pairs):
@@ -42,7 +42,7 @@ class Exchange:
             values = (ctypes.c_uint64 * max(len(extents), 1))(*extents)
             record.name, record.dimensions = text("the name of a tensor", name), len(extents)
             record.shape = ctypes.cast(values, ctypes.POINTER(ctypes.c_uint64))
-            self.sizes.append(math.prod(extents))
+            self.shapes.append(extents)
         place = None if rendezvous is None else text("the rendezvous", rendezvous)
         options = Options(ctypes.sizeof(Options), text("the config", config), place,
                           integer("steps_per_epoch", steps_per_epoch, smallest=0))
@@ -77,8 +77,11 @@ class Exchange:
             is_dense = gradient.flags.forc
             if not gradient.flags.writeable:
                 raise ValueError(f"the gradient of {name} is read-only, and the mean takes its place")
-        if size != self.sizes[place]:
-            raise ValueError(f"the gradient of {name} has {size} elements: expected {self.sizes[place]}")
+        shape = self.shapes[place]
+        if size != math.prod(shape):
+            raise ValueError(f"the gradient of {name} has {size} elements: expected {math.prod(shape)}")
+        if tuple(gradient.shape) != shape:
+            raise ValueError(f"the gradient of {name} has the shape {tuple(gradient.shape)}: expected {shape}")
         if not is_dense:
             raise ValueError(f"the gradient of {name} has gaps in memory: expected a contiguous one")
         return Array(place, address, _DTYPES[dtype.split(".")[-1]])
@@ -194,6 +197,16 @@ class Exchange:
             self.close()
         else:
             self.abort(error or kind.__name__)
+
+
+def check_parameters(named: Iterable[Tuple[str, Any]]) -> None:
+    """Raises a TypeError if an exchange cannot take the gradients of these parameters of PyTorch."""
+    for name, parameter in named:
+        dtype, device = str(parameter.dtype).split(".")[-1], parameter.device.type
+        if dtype not in _DTYPES:
+            raise TypeError(f"the parameter {name} is {dtype}: expected float32, bfloat16 or float16")
+        if device not in ("cpu", "cuda"):
+            raise TypeError(f"the parameter {name} is on {device}: expected cpu or cuda")
 
 
 def _is_permuted(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -238,6 +238,8 @@ void check_elastic(const Config& config) {
   const CommConfig& comm = config.comm;
   if (!comm.elastic) {
     const char* const key = comm.min_workers != 1                            ? "min_workers"
+                            : comm.max_workers != 0                          ? "max_workers"
+                            : comm.rejoin                                    ? "rejoin"
                             : comm.coordinator != RunsCoordinator::kRankZero ? "coordinator"
                                                                              : nullptr;
     return require(key == nullptr, "comm.{} is of no use with comm.elastic = false: expected comm.elastic = true",
@@ -245,6 +247,8 @@ void check_elastic(const Config& config) {
   }
   require(comm.backend == Backend::kTcp, "comm.elastic = true needs comm.backend = \"tcp\", not \"{}\"",
           name_of(comm.backend));
+  require(comm.max_workers == 0 || comm.min_workers <= comm.max_workers,
+          "comm.min_workers = {} is more than comm.max_workers = {}", comm.min_workers, comm.max_workers);
   const auto refuse = [](bool is_set, const char* what, const char* expected) {
     require(!is_set, "comm.elastic = true does not go with {}: expected {}", what, expected);
   };

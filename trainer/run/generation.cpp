@@ -79,14 +79,14 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
 }
 
 DataPosition Generation::reshard_from(StateSource& source) {
-  const int rank = communicator.rank(), size = communicator.size(), workers = source.workers();
+  const int rank = communicator.rank(), size = communicator.size();
   const UpdateSchemeEntry& entry = config.update.scheme.entry();
   const auto continue_epoch = [this](std::uint64_t epoch, std::span<const data::EpochPart> earlier) {
     return loader.continue_epoch(epoch, earlier);
   };
   DataPosition stopped = state.reshard_from(source, size, continue_epoch);
   scheme->load_shared(source.model(), kScheme);
-  if (workers == size) {
+  if (source.has_same_ranks(size)) {
     const Archive own = source.rank(rank);
     state.load_optimizer(source.model(), own);
     gradient_exchange->load(own);
