@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "codec/list_codec.h"
 #include "compress/memory.h"
@@ -30,6 +31,9 @@ struct ExchangeRules {
   bool averages_senders = false;   ///< divide an entry of a sum by the ranks that sent it, not by all
   bool bypass_density_one = true;  ///< exchange dense if k reaches n, instead of running the sparsifier
   std::uint64_t seed = 1;
+  /// What each rank selects of what all would at equal shares, by rank, with a mean of 1: for a slow link less. Empty:
+  /// all select as many. Error feedback keeps the rest, and no form depends on it.
+  std::vector<double> shares = {};
 
   bool quantizes() const { return buckets.compress && quantizer.name != kNoQuantizer; }
   /// Returns whether buckets are sparsified.
@@ -51,6 +55,9 @@ void check_rules(const ExchangeRules& rules);
 /// Returns the traits of the sparsifier's selections as the exchange makes use of them: a code of values that carries
 /// no sums needs lists, also of indices that all ranks know.
 SelectionTraits exchanged_selection(const ExchangeRules& rules);
+
+/// Returns the density at which a rank selects, by its share.
+double density_of(const ExchangeRules& rules, int rank, double density);
 
 /// Returns k of a bucket: the entries that a rank is to send at this density.
 std::size_t target_of(const ExchangeRules& rules, const Bucket& bucket, double density);
