@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "codec/list_codec.h"
+#include "comm/nodes.h"
 #include "compress/memory.h"
 #include "core/settings.h"
 #include "exchange/bucket_form.h"
@@ -30,6 +32,8 @@ struct ExchangeRules {
   bool averages_senders = false;   ///< divide an entry of a sum by the ranks that sent it, not by all
   bool bypass_density_one = true;  ///< exchange dense if k reaches n, instead of running the sparsifier
   std::uint64_t seed = 1;
+  /// The nodes of the group, if the exchange has two levels (exchange/node_sums.h).
+  std::optional<comm::Nodes> nodes = {};
 
   bool quantizes() const { return buckets.compress && quantizer.name != kNoQuantizer; }
   /// Returns whether buckets are sparsified.
@@ -43,6 +47,9 @@ struct ExchangeRules {
 
 /// Returns the registered entry of the memory that the rules name.
 const compress::MemoryEntry& memory_entry(const ExchangeRules& rules);
+
+/// Returns how many send what they select to each other: the nodes, or with one level the workers.
+int senders_of(const ExchangeRules& rules, int world_size);
 
 /// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing
 /// what fits.
