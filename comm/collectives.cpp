@@ -164,7 +164,7 @@ void Communicator::allreduce_sum(View<float> values, DenseAlgorithm algorithm) {
 
 void Communicator::allreduce_sum(std::span<const std::span<float>> vectors, DenseAlgorithm algorithm) {
   if (size() == 1) return;
-  const ScopedOperation operation(activity_, "allreduce");
+  const ScopedOperation operation(shared_.activity, "allreduce");
   switch (algorithm) {
     case DenseAlgorithm::kRing:
       return ring_allreduce(*this, vectors, allreduce_scratch_);
@@ -197,7 +197,7 @@ void Communicator::native_allreduce_sum(std::span<float> values) {
 template <class T, class Combine>
 void Communicator::reduce_in_rank_order(std::span<T> values, Combine combine) {
   if (size() == 1) return;
-  const ScopedOperation operation(activity_, "reduction of counters");
+  const ScopedOperation operation(shared_.activity, "reduction of counters");
   // The work goes piece by piece, so that the values of all ranks take little memory.
   constexpr std::size_t kMax = kSmallBlock / sizeof(T);
   for (std::size_t begin = 0; begin < values.size(); begin += kMax) {
@@ -232,7 +232,7 @@ void Communicator::allreduce_max(std::span<double> values) {
 
 void Communicator::allreduce_max(std::span<std::uint64_t> values) {
   if (size() == 1) return;
-  const ScopedOperation operation(activity_, "reduction of counters");
+  const ScopedOperation operation(shared_.activity, "reduction of counters");
   scratch_.resize_discard(values.size_bytes());
   const auto* theirs = reinterpret_cast<const std::uint64_t*>(scratch_.data());
   // Dissemination: each round doubles the number of ranks whose maximum a rank knows, itself and those before it. A
@@ -252,7 +252,7 @@ void Communicator::allgather(View<const std::byte> mine, View<std::byte> all) {
                 block_size, ranks, all.size());
   const std::size_t my_offset = static_cast<std::size_t>(rank()) * block_size;
   copy_unless_in_place(mine.host(), all.host().subspan(my_offset, block_size));
-  const ScopedOperation operation(activity_, "allgather");
+  const ScopedOperation operation(shared_.activity, "allgather");
   if (std::has_single_bit(ranks)) return doubling_allgather(*this, all.host(), block_size);
   if (block_size <= kSmallBlock) return ordered_bruck_allgather(*this, all.host(), block_size);
   ring_allgather(*this, all.host(), my_offset, [&](int) { return block_size; });
@@ -274,7 +274,7 @@ void Communicator::allgather_variable(View<const std::byte> mine, std::span<cons
   DRAGONN_CHECK(mine.size() == sizes[me], "allgather of {} bytes from rank {}, which announced {}", mine.size(), me,
                 sizes[me]);
   copy_unless_in_place(mine.host(), all.host().subspan(my_offset, mine.size()));
-  const ScopedOperation operation(activity_, "allgather");
+  const ScopedOperation operation(shared_.activity, "allgather");
   const auto size_of = [sizes](int r) { return sizes[static_cast<std::size_t>(r)]; };
   if (route == GatherRoute::kRing) return ring_allgather(*this, all.host(), my_offset, size_of);
   direct_allgather(
@@ -289,7 +289,7 @@ void Communicator::allgather_messages(View<const std::byte> mine, std::span<cons
   const std::size_t my_offset = place_of(me, capacities, all.size());
   DRAGONN_CHECK(mine.size() <= capacities[me] && mine.data() == all.data() + my_offset,
                 "allgather of {} bytes from rank {}, which has a place of {}", mine.size(), me, capacities[me]);
-  const ScopedOperation operation(activity_, "allgather");
+  const ScopedOperation operation(shared_.activity, "allgather");
   const auto bytes_of = [&](int r) { return capacities[static_cast<std::size_t>(r)]; };
   const auto take = [&](Request& receive, int) { return wait(receive); };
   if (route == GatherRoute::kDirect)
@@ -325,14 +325,14 @@ void Communicator::broadcast_exactly(int root, std::span<std::byte> bytes) {
 
 void Communicator::broadcast(int root, View<std::byte> bytes) {
   DRAGONN_CHECK(root >= 0 && root < size(), "broadcast from rank {} of {}", root, size());
-  const ScopedOperation operation(activity_, "broadcast");
+  const ScopedOperation operation(shared_.activity, "broadcast");
   broadcast_exactly(root, bytes.host());
 }
 
 std::size_t Communicator::broadcast_variable(int root, View<std::byte> buffer, std::size_t size) {
   DRAGONN_CHECK(root >= 0 && root < this->size(), "broadcast from rank {} of {}", root, this->size());
   DRAGONN_CHECK(rank() != root || size <= buffer.size(), "broadcast of {} bytes with room for {}", size, buffer.size());
-  const ScopedOperation operation(activity_, "broadcast");
+  const ScopedOperation operation(shared_.activity, "broadcast");
   return broadcast_tree(root, buffer.host(), size);
 }
 
@@ -349,7 +349,7 @@ void Communicator::broadcast_text(int root, std::string& text) {
     check_text(root, {Route::Kind::kTree}, length, kLongestText);
     text.clear();
   }
-  const ScopedOperation operation(activity_, "broadcast");
+  const ScopedOperation operation(shared_.activity, "broadcast");
   for_each_piece(length, [&](std::size_t begin, std::size_t end) {
     if (rank() != root) text.resize(end);
     broadcast_exactly(root, std::as_writable_bytes(std::span(text).subspan(begin, end - begin)));
@@ -377,7 +377,7 @@ std::string Communicator::recv_text(int source, int tag, std::size_t max) {
 }
 
 void Communicator::barrier() {
-  const ScopedOperation operation(activity_, "barrier");
+  const ScopedOperation operation(shared_.activity, "barrier");
   const View<const std::byte> nothing;
   for (int distance = 1; distance < size(); distance *= 2) {
     send_recv(wrap(rank() + distance, size()), nothing, wrap(rank() - distance, size()), View<std::byte>(),

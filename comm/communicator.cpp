@@ -53,30 +53,30 @@ Request Communicator::isend(int destination, int tag, View<const std::byte> mess
   check_peer("send to", destination);
   const Span span(Track::kExchange, "send",
                   {.bytes = static_cast<std::int64_t>(message.size()),
-                   .peer = destination,
+                   .peer = rank_in_whole(destination),
                    .tag = tag,
-                   .message = next_message(sent_, destination, tag)});
-  Request request = start_send(destination, tag, size_only_ ? without_address(message.host()) : message.host());
+                   .message = next_message(shared_.sent, rank_in_whole(destination), tag)});
+  Request request = start_send(destination, tag, shared_.size_only ? without_address(message.host()) : message.host());
   request.peer = destination;
-  traffic_.count_sent(message.size());
+  shared_.traffic.count_sent(message.size());
   return request;
 }
 
 Request Communicator::irecv(int source, int tag, View<std::byte> buffer) {
   check_peer("receive from", source);
-  Request request = start_receive(source, tag, size_only_ ? without_address(buffer.host()) : buffer.host());
+  Request request = start_receive(source, tag, shared_.size_only ? without_address(buffer.host()) : buffer.host());
   request.peer = source;
   request.tag = tag;
-  request.message = next_message(received_, source, tag);
+  request.message = next_message(shared_.received, rank_in_whole(source), tag);
   return request;
 }
 
 std::size_t Communicator::wait(Request& request) {
   Span span(Track::kExchange, request.is_receive ? "receive" : "wait for send",
-            {.peer = request.peer, .tag = request.tag, .message = request.message});
+            {.peer = rank_in_whole(request.peer), .tag = request.tag, .message = request.message});
   const std::size_t bytes = finish(request);
   if (request.is_receive) {
-    traffic_.count_received(bytes);
+    shared_.traffic.count_received(bytes);
     span.set_bytes(bytes);
   }
   return bytes;
@@ -103,15 +103,15 @@ void Communicator::notify(int destination, Notification notification) {
   check_peer("notify", destination);
   notification.source = rank();
   start_notification(destination, notification);
-  const ScopedPhase phase(traffic_, Phase::kHeader);
-  traffic_.count_sent(kNotificationBytes);
+  const ScopedPhase phase(shared_.traffic, Phase::kHeader);
+  shared_.traffic.count_sent(kNotificationBytes);
 }
 
 std::optional<Notification> Communicator::poll_notification(int source) {
   if (source != kAllRanks) check_peer("be notified by", source);
   const std::optional<Notification> taken = take_notification(source);
-  const ScopedPhase phase(traffic_, Phase::kHeader);
-  if (taken) traffic_.count_received(kNotificationBytes);
+  const ScopedPhase phase(shared_.traffic, Phase::kHeader);
+  if (taken) shared_.traffic.count_received(kNotificationBytes);
   return taken;
 }
 
@@ -121,15 +121,16 @@ std::optional<Notification> Communicator::wait_for_notification(int source,
   const ScopedOperation waiting = operation("notification");
   const std::optional<Notification> taken = finish_notification(
       source, is_interrupted ? is_interrupted : [] { return false; });
-  const ScopedPhase phase(traffic_, Phase::kHeader);
-  if (taken) traffic_.count_received(kNotificationBytes);
+  const ScopedPhase phase(shared_.traffic, Phase::kHeader);
+  if (taken) shared_.traffic.count_received(kNotificationBytes);
   return taken;
 }
 
 std::string Communicator::error_text(std::string_view doing, int peer, std::string_view reason) const {
-  const std::string activity = activity_.describe();
-  const std::string other = peer == kAllRanks ? "all ranks" : fmt::format("rank {}", peer);
-  return fmt::format("rank {}{}{}, {} {}: {}", rank(), activity.empty() ? "" : ", ", activity, doing, other, reason);
+  const std::string activity = shared_.activity.describe();
+  const std::string other = peer == kAllRanks ? "all ranks" : fmt::format("rank {}", rank_in_whole(peer));
+  return fmt::format("rank {}{}{}, {} {}: {}", rank_in_whole(rank()), activity.empty() ? "" : ", ", activity, doing,
+                     other, reason);
 }
 
 TimeoutError Communicator::late(std::string_view doing, int peer, double seconds, std::string_view where) const {
@@ -147,7 +148,7 @@ void Communicator::check_request(bool is_known) const {
 }
 
 std::string Communicator::failure_text(std::string_view reason) const {
-  const std::string doing = activity_.describe();
+  const std::string doing = shared_.activity.describe();
   return fmt::format("rank {} failed{}: {}", rank(), doing.empty() ? "" : fmt::format(" ({})", doing), reason);
 }
 
@@ -159,15 +160,17 @@ CommError Communicator::bad_data(int source, const Route& route, std::string_vie
   const std::vector<int> path = senders(source, route);
   if (path.size() <= 1) return error("receiving from", source, reason);
   std::string passed_on;
-  for (const int relay : std::span(path).subspan(1)) passed_on += fmt::format(", passed on by rank {}", relay);
-  return error("receiving from", path.back(), fmt::format("what rank {} has sent{}: {}", source, passed_on, reason));
+  for (const int relay : std::span(path).subspan(1))
+    passed_on += fmt::format(", passed on by rank {}", rank_in_whole(relay));
+  return error("receiving from", path.back(),
+               fmt::format("what rank {} has sent{}: {}", rank_in_whole(source), passed_on, reason));
 }
 
 ScopedSizeOnly::ScopedSizeOnly(Communicator& communicator, bool size_only)
-    : communicator_(communicator), previous_(communicator.size_only_) {
+    : communicator_(communicator), previous_(communicator.shared_.size_only) {
   DRAGONN_CHECK(!size_only || communicator.supports_size_only(), "the backend {} has no messages of a size alone",
                 communicator.backend());
-  communicator.size_only_ = previous_ || size_only;
+  communicator.shared_.size_only = previous_ || size_only;
 }
 
 }  // namespace dragonn::comm

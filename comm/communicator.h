@@ -42,6 +42,7 @@ enum ReservedTag : int {
   kTagSlices,
   kTagPing,
   kTagNotification,
+  kTagNode,
 };
 
 /// The algorithm of a dense allreduce. kRing and kRabenseifner are this project's own, written on send and recv: every
@@ -100,6 +101,9 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string backend() const = 0;  ///< "local", "mpi"
+  /// Returns the rank of the whole group that `rank` is, where this is a part of it (comm/subgroup.h): errors and
+  /// timelines name it.
+  virtual int rank_in_whole(int rank) const { return rank; }
 
   // Point to point. Messages between one pair of ranks with one tag arrive in order. A message counts in traffic() on
   // both sides. Tags below kFirstReservedTag are the caller's.
@@ -203,23 +207,23 @@ class Communicator {
   /// starts at 0; the thread that it measures takes it over.
   virtual std::unique_ptr<Clock> fork_clock() const { return std::make_unique<WallClock>(wall_clock_); }
   /// The bytes and messages of this rank since the start, by phase.
-  TrafficCounters& traffic() { return traffic_; }
-  const TrafficCounters& traffic() const { return traffic_; }
+  TrafficCounters& traffic() { return shared_.traffic; }
+  const TrafficCounters& traffic() const { return shared_.traffic; }
 
   /// Sets what this rank is doing ("step 12, bucket 3"), for errors of this rank and of those that wait for it.
   /// Does not allocate; labels are cut after Activity::kLongestLabel characters.
-  void set_label(std::string_view label) { activity_.set_label(label); }
-  std::string label() const { return activity_.label(); }
+  void set_label(std::string_view label) { shared_.activity.set_label(label); }
+  std::string label() const { return shared_.activity.label(); }
   /// Names the purpose of a scope's messages ("oktopk"), for the same errors. `name` must outlive every use.
-  [[nodiscard]] ScopedOperation operation(const char* name) { return ScopedOperation(activity_, name); }
+  [[nodiscard]] ScopedOperation operation(const char* name) { return ScopedOperation(shared_.activity, name); }
   /// Returns the label and operation in progress. May be called from any thread.
-  const Activity& activity() const { return activity_; }
+  const Activity& activity() const { return shared_.activity; }
   /// The transport for GPU memory; null if all messages are host memory.
   DeviceTransport* device_transport() const { return device_transport_; }
   /// Sets that transport, on all ranks alike. @param transport outlives the communicator, or is replaced by null.
   void set_device_transport(DeviceTransport* transport) { device_transport_ = transport; }
   /// Returns whether messages are size-only now (see ScopedSizeOnly).
-  bool is_size_only() const { return size_only_; }
+  bool is_size_only() const { return shared_.size_only; }
 
   /// Makes the error of this rank while `doing` ("receiving from") `peer`: one line with ranks, operation and label.
   /// @param peer a rank, or kAllRanks.
@@ -244,6 +248,10 @@ class Communicator {
   }
 
  protected:
+  friend class Subgroup;
+  /// Makes a part of a group: what this rank does in it counts as done in the whole.
+  explicit Communicator(Communicator& whole) : shared_(whole.shared_) {}
+
   // The functions that a backend supplies. The callers above check the arguments and count the traffic.
   virtual Request start_send(int destination, int tag, std::span<const std::byte> message) = 0;
   virtual Request start_receive(int source, int tag, std::span<std::byte> buffer) = 0;
@@ -282,6 +290,13 @@ class Communicator {
   std::string error_text(std::string_view doing, int peer, std::string_view reason) const;
   /// The numbers of the next messages, by peer and tag.
   using MessageNumbers = std::map<std::pair<int, int>, std::int64_t>;
+  /// What a group and its parts have together.
+  struct Shared {
+    TrafficCounters traffic;
+    Activity activity;
+    bool size_only = false;
+    MessageNumbers sent, received;
+  };
   /// Returns the number of the next message, and counts it; -1 if the calling thread does not record. All ranks record
   /// the same steps, and no message crosses the end of a step: both ends of a message give it the same number.
   static std::int64_t next_message(MessageNumbers& numbers, int peer, int tag);
@@ -292,14 +307,12 @@ class Communicator {
   template <class T, class Combine>
   void reduce_in_rank_order(std::span<T> values, Combine combine);
 
-  TrafficCounters traffic_;
+  Shared own_;
+  Shared& shared_ = own_;
   DeviceTransport* device_transport_ = nullptr;
-  bool size_only_ = false;
-  Activity activity_;
   Buffer<std::byte> scratch_;  // what a reduction receives
   AllreduceScratch allreduce_scratch_;
   std::vector<Request> gathers_;  // of a direct gather
-  MessageNumbers sent_, received_;
 };
 
 /// Makes the messages of a scope size-only: they count, and cost virtual time, as if they had content, but nothing is
@@ -311,7 +324,7 @@ class ScopedSizeOnly {
   /// @param size_only false: the scope changes nothing. @throws Error if it is true and the backend lacks size-only
   /// messages; only `local` has them.
   ScopedSizeOnly(Communicator& communicator, bool size_only);
-  ~ScopedSizeOnly() { communicator_.size_only_ = previous_; }
+  ~ScopedSizeOnly() { communicator_.shared_.size_only = previous_; }
   ScopedSizeOnly(const ScopedSizeOnly&) = delete;
   ScopedSizeOnly& operator=(const ScopedSizeOnly&) = delete;
 

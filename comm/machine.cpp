@@ -19,15 +19,6 @@ namespace {
 
 using HostName = std::array<char, 256>;
 
-/// Collective. Returns the host names of all ranks.
-std::vector<HostName> host_names(Communicator& communicator) {
-  HostName mine{};
-  ::gethostname(mine.data(), mine.size() - 1);
-  std::vector<HostName> names(static_cast<std::size_t>(communicator.size()));
-  communicator.allgather_values(std::span<const HostName>(&mine, 1), std::span<HostName>(names));
-  return names;
-}
-
 /// Identifies a process, also across machines and containers.
 struct Identity {
   std::uint64_t machine = 0;  ///< 0: unknown
@@ -67,17 +58,27 @@ bool is_stopped(const Status& status) {
 
 }  // namespace
 
+Nodes find_nodes(Communicator& communicator) {
+  HostName mine{};
+  ::gethostname(mine.data(), mine.size() - 1);
+  std::vector<HostName> names(static_cast<std::size_t>(communicator.size()));
+  communicator.allgather_values(std::span<const HostName>(&mine, 1), std::span<HostName>(names));
+  std::vector<int> node_of;
+  for (const HostName& name : names) {
+    node_of.push_back(static_cast<int>(std::ranges::find(names, name) - names.begin()));
+  }
+  return Nodes(node_of);
+}
+
 PlaceOnMachine place_on_machine(Communicator& communicator) {
-  const std::vector<HostName> names = host_names(communicator);
-  const auto here = names.begin() + communicator.rank();
-  return {.rank = static_cast<int>(std::count(names.begin(), here, *here)),
-          .ranks = static_cast<int>(std::ranges::count(names, *here))};
+  const Nodes nodes = find_nodes(communicator);
+  const int rank = communicator.rank();
+  return {.rank = nodes.place_of(rank), .ranks = static_cast<int>(nodes.ranks_of(nodes.node_of(rank)).size())};
 }
 
 int first_rank_elsewhere(Communicator& communicator) {
-  const std::vector<HostName> names = host_names(communicator);
-  const auto other = std::ranges::find_if(names, [&](const HostName& name) { return name != names.front(); });
-  return other == names.end() ? 1 : static_cast<int>(other - names.begin());
+  const Nodes nodes = find_nodes(communicator);
+  return nodes.count() == 1 ? 1 : nodes.ranks_of(1).front();
 }
 
 PeerProcesses::PeerProcesses(Communicator& communicator) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/nodes.h"
 
 namespace dragonn::comm {
 
@@ -16,8 +17,11 @@ struct PlaceOnMachine {
   int ranks = 1;  ///< number of ranks on the machine, itself included
 };
 
-/// Collective. Returns this rank's place on its machine. Machines are told apart by their host names, however the ranks
-/// were started; ranks of the local backend share one. Gathers 256 bytes from each rank.
+/// Collective. Returns the machines of all ranks. They are told apart by their host names, however the ranks were
+/// started; ranks of the local backend share one. Gathers 256 bytes from each rank.
+Nodes find_nodes(Communicator& communicator);
+
+/// Collective. Returns this rank's place on its machine (find_nodes).
 PlaceOnMachine place_on_machine(Communicator& communicator);
 
 /// Collective. Returns the lowest rank on another machine than rank 0's, by host names; 1 if all share one.

@@ -8,9 +8,10 @@
 
 namespace dragonn::comm {
 
-/// The purpose of a message. kExchange is the gradient exchange's payload, kHeader its counts and flags.
-enum class Phase { kControl, kExchange, kHeader, kMetrics, kEvaluation, kCheckpoint };
-inline constexpr std::array kPhaseNames{"control", "exchange", "header", "metrics", "evaluation", "checkpoint"};
+/// The purpose of a message. kExchange is the gradient exchange's payload, kHeader its counts and flags; kNode is what
+/// an exchange in two levels moves inside nodes, payload and counts.
+enum class Phase { kControl, kExchange, kHeader, kMetrics, kEvaluation, kCheckpoint, kNode };
+inline constexpr std::array kPhaseNames{"control", "exchange", "header", "metrics", "evaluation", "checkpoint", "node"};
 
 struct Traffic {
   std::uint64_t bytes_sent = 0;

@@ -2,7 +2,9 @@
 #include "exchange/buckets.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -56,10 +58,23 @@ std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules&
   // The buckets of a fragment lie side by side, so that they can be one group.
   std::vector<ParameterId> order = arena.layout();
   std::ranges::stable_sort(order, {}, [&](ParameterId id) { return fragment_of[id]; });
+  // Elements of each fragment that are sparsified: all, and those before the next tensor.
+  std::vector<std::size_t> all(rules.fragments), before(rules.fragments);
+  for (const ParameterId id : order) {
+    if (is_sparse(arena[id], rules)) all[fragment_of[id]] += arena[id].size;
+  }
+  std::size_t last_piece = 0;
   for (const ParameterId id : order) {
     const Parameter& parameter = arena[id];
     const bool sparse = is_sparse(parameter, rules);
-    if (!buckets.empty() && joins(buckets.back(), parameter, sparse, fragment_of[id], rules)) {
+    std::size_t piece = 0;  // that has the tensor's middle
+    if (sparse && rules.pieces > 1 && rules.grouping == BucketRules::Grouping::kModel) {
+      std::size_t& begin = before[fragment_of[id]];
+      piece = (2 * begin + parameter.size) * rules.pieces / (2 * all[fragment_of[id]]);
+      begin += parameter.size;
+    }
+    const bool is_next = piece != std::exchange(last_piece, piece);
+    if (!buckets.empty() && !is_next && joins(buckets.back(), parameter, sparse, fragment_of[id], rules)) {
       buckets.back().size += parameter.size;
       buckets.back().tensors.push_back(parameter.shape);
       buckets.back().name = first_name + ".." + parameter.name;
@@ -97,6 +112,22 @@ std::vector<BucketGroup> make_groups(std::span<const Bucket> buckets, const Fusi
     bytes += own;
   }
   return groups;
+}
+
+std::vector<int> deal_out(std::span<const Bucket> buckets, int places) {
+  std::vector<std::size_t> order(buckets.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t index) { return buckets[index].size; });
+  std::map<std::size_t, std::vector<std::size_t>> loads;  // by fragment and place
+  std::vector<int> place_of(buckets.size());
+  for (const std::size_t index : order) {
+    std::vector<std::size_t>& load = loads[buckets[index].fragment];
+    load.resize(static_cast<std::size_t>(places));
+    const auto least = std::ranges::min_element(load);
+    *least += buckets[index].size;
+    place_of[index] = static_cast<int>(least - load.begin());
+  }
+  return place_of;
 }
 
 std::vector<Bucket> group_slices(const std::vector<Bucket>& buckets, const std::vector<BucketGroup>& groups) {

@@ -35,6 +35,9 @@ struct BucketRules {
   bool include_vectors = false;  ///< biases and normalization are sparsified too
   std::size_t minimum_size = 0;  ///< tensors of fewer elements are exchanged dense (never with kModel)
   std::size_t fragments = 1;     ///< neither a bucket nor a group has tensors of two of them
+  /// With kModel: the sparsified tensors of a fragment are cut into up to so many buckets, of sizes as equal as whole
+  /// tensors allow.
+  std::size_t pieces = 1;
 };
 
 /// A run of buckets whose exchanges are one: [begin, end).
@@ -67,6 +70,9 @@ std::vector<Bucket> make_buckets(const ParameterArena& arena, const BucketRules&
 
 /// Cuts the buckets into groups, in their order, by their sizes alone.
 std::vector<BucketGroup> make_groups(std::span<const Bucket> buckets, const FusionRules& rules);
+/// Deals the buckets out to `places`: the larger ones first, each to the place with the fewest elements of its
+/// fragment. Returns the place of each. It does not depend on the groups, which may change between runs.
+std::vector<int> deal_out(std::span<const Bucket> buckets, int places);
 /// Returns the slices of the arena that groups cover, as if each were a bucket.
 std::vector<Bucket> group_slices(const std::vector<Bucket>& buckets, const std::vector<BucketGroup>& groups);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -89,11 +90,32 @@ void add_memory(const ExchangeRules& rules, const BucketPlan& planned, double de
                             : planned.bucket.size * sizeof(float);  // a result is copied to the gradients' device
 }
 
+/// Adds what the sums inside a node send and hold: a copy of all gradients of a group at most as large as the model,
+/// and of its own buckets what a worker receives, and their sum twice.
+void add_node(std::span<const Bucket> buckets, std::span<const int> places, int workers, ExchangePlan& plan) {
+  std::map<int, double> elements;
+  double all = 0;
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const auto size = static_cast<double>(buckets[i].size);
+    elements[places[i]] += size;
+    all += size;
+  }
+  const auto by_size = [](const auto& place) { return place.second; };
+  const double most = std::ranges::max_element(elements, {}, by_size)->second;
+  const bool has_idle = workers > static_cast<int>(elements.size());
+  plan.inside_bytes =
+      sizeof(float) *
+      (workers == 1 ? 0 : all - (has_idle ? 0 : std::ranges::min_element(elements, {}, by_size)->second));
+  const auto bytes = static_cast<std::size_t>(sizeof(float) * (all + 3 * most));
+  plan.buffer_bytes += bytes;
+  plan.max_bytes += bytes;
+}
+
 }  // namespace
 
 comm::AssumedCounts forecast_counts(const ExchangeRules& rules, int world_size, RunPart part, RangeEnd end) {
   if (!rules.selects()) return {};
-  const Forecasts forecasts = forecasts_of(rules, world_size);
+  const Forecasts forecasts = forecasts_of(rules, senders_of(rules, world_size));
   const auto value = [&](const CountRange& range) {
     return end == RangeEnd::kLow ? range.low : end == RangeEnd::kHigh ? range.high : range.expected;
   };
@@ -105,19 +127,23 @@ comm::AssumedCounts forecast_counts(const ExchangeRules& rules, int world_size, 
 
 std::uint64_t unsettled_steps(const ExchangeRules& rules, int world_size) {
   if (!rules.selects()) return 0;
-  const Forecasts forecasts = forecasts_of(rules, world_size);
+  const Forecasts forecasts = forecasts_of(rules, senders_of(rules, world_size));
   return std::max(forecasts.selected.first_steps, forecasts.sum.first_steps);
 }
 
 comm::Prediction ExchangePlan::cost() const {
-  std::map<std::pair<std::size_t, ExchangeForm>, comm::Prediction> exchanges;
+  std::map<std::tuple<int, std::size_t, ExchangeForm>, comm::Prediction> exchanges;
   for (const BucketPlan& planned : buckets) {
-    const auto [exchange, is_first] = exchanges.try_emplace({planned.group, planned.form}, planned.cost);
+    const auto [exchange, is_first] = exchanges.try_emplace({planned.place, planned.group, planned.form}, planned.cost);
     if (!is_first) exchange->second.fuse_with(planned.cost);
   }
-  comm::Prediction total;
-  for (const auto& [group, exchange] : exchanges) total.follow_with(exchange);
-  return total;
+  std::map<int, comm::Prediction> places;
+  for (const auto& [key, exchange] : exchanges) places[std::get<int>(key)].follow_with(exchange);
+  comm::Prediction most;
+  for (const auto& [place, total] : places) {
+    if (total.bytes_sent >= most.bytes_sent) most = total;
+  }
+  return most;
 }
 
 ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double density) {
@@ -129,6 +155,7 @@ ExchangeForm form_of(const ExchangeRules& rules, const Bucket& bucket, double de
 
 comm::Prediction predict_bucket(const ExchangeRules& rules, const Bucket& bucket, ExchangeForm form, double density,
                                 int world_size, const std::optional<comm::AssumedCounts>& counts) {
+  world_size = senders_of(rules, world_size);
   if (form == ExchangeForm::kQuantized) {  // each rank's code goes to all others
     const auto bytes = static_cast<double>(code_bytes(rules.quantizer, bucket.size));
     return {bytes * (world_size - 1), comm::allgather_chain(bytes, world_size)};
@@ -189,8 +216,11 @@ std::vector<std::size_t> exchange_groups(const ExchangeRules& rules, std::span<c
 ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& arena, double density, int world_size,
                            const Device& messages) {
   ExchangePlan plan;
+  world_size = senders_of(rules, world_size);
   const std::vector<Bucket> buckets = make_buckets(arena, rules.buckets);
   const std::vector<std::size_t> groups = exchange_groups(rules, buckets);
+  const std::vector<int> places = deal_out(buckets, rules.nodes ? rules.nodes->places() : 1);
+  std::map<int, ExchangePlan> of_places;
   for (const Bucket& bucket : buckets) {
     BucketPlan& planned = plan.buckets.emplace_back();
     planned.bucket = bucket;
@@ -198,20 +228,30 @@ ExchangePlan plan_exchange(const ExchangeRules& rules, const ParameterArena& are
     planned.k = planned.form == ExchangeForm::kSparse ? target_of(rules, bucket, density) : bucket.size;
     planned.cost = predict_bucket(rules, bucket, planned.form, density, world_size);
     planned.group = groups[plan.buckets.size() - 1];
+    planned.place = places[plan.buckets.size() - 1];
+    ExchangePlan& of_place = of_places[planned.place];
     if (bucket.sparse || rules.codes_dense())
-      plan.state_bytes += memory_entry(rules).floats_per_element * bucket.size * sizeof(float);
+      of_place.state_bytes += memory_entry(rules).floats_per_element * bucket.size * sizeof(float);
     if (bucket.sparse && rules.dct) {
-      plan.buffer_bytes += compress::kDctFloatsPerElement * bucket.size * sizeof(float);
-      plan.max_bytes += compress::kDctFloatsPerElement * bucket.size * sizeof(float);
+      of_place.buffer_bytes += compress::kDctFloatsPerElement * bucket.size * sizeof(float);
+      of_place.max_bytes += compress::kDctFloatsPerElement * bucket.size * sizeof(float);
     }
-    add_memory(rules, planned, density, world_size, messages, plan);
+    add_memory(rules, planned, density, world_size, messages, of_place);
   }
+  for (const auto& [place, own] : of_places) {
+    plan.state_bytes = std::max(plan.state_bytes, own.state_bytes);
+    plan.buffer_bytes = std::max(plan.buffer_bytes, own.buffer_bytes);
+    plan.max_bytes = std::max(plan.max_bytes, own.max_bytes);
+    plan.staging_bytes = std::max(plan.staging_bytes, own.staging_bytes);
+  }
+  if (rules.nodes) add_node(buckets, places, rules.nodes->most(), plan);
   return plan;
 }
 
 comm::Prediction predict_dense_step(ExchangeRules rules, const ParameterArena& arena, int world_size) {
   rules.buckets = {.compress = false};
   rules.coding = {};  // what the run is compared with is exact
+  rules.nodes.reset();
   return plan_exchange(rules, arena, /*density=*/1, world_size).cost();
 }
 

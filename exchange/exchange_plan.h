@@ -30,16 +30,21 @@ struct BucketPlan {
   std::size_t k = 0;           ///< entries that a rank sends: the target of a sparse bucket, else the bucket's size
   comm::Prediction cost = {};  ///< of an exchange of its own
   std::size_t group = 0;       ///< buckets of one group and one form are sent in the same messages; ascending
+  int place = 0;               ///< of the worker in its node that exchanges it; 0 with one level
 };
 
+/// With two levels the sizes are those of the place that has most, and inside_bytes is for a worker of the largest
+/// node.
 struct ExchangePlan {
   std::vector<BucketPlan> buckets;
+  double inside_bytes = 0;        ///< of gradients, which a worker sends inside its node with two levels
   std::size_t state_bytes = 0;    ///< memories
   std::size_t buffer_bytes = 0;   ///< selections or codes, messages and sums, in the memory of messages
   std::size_t max_bytes = 0;      ///< what these grow to if the counts are the highest that are forecast
   std::size_t staging_bytes = 0;  ///< the part of those that is held once more on the gradients' device
 
-  /// Returns the cost of a step: the exchanges of all groups, one after the other.
+  /// Returns the cost of a step: the exchanges of all groups, one after the other; with two levels between nodes, of
+  /// the place that sends most.
   comm::Prediction cost() const;
 };
 

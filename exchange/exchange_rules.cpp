@@ -147,6 +147,10 @@ const MemoryEntry& memory_entry(const ExchangeRules& rules) {
   return Registry<MemoryEntry>::instance().at(rules.memory.name);
 }
 
+int senders_of(const ExchangeRules& rules, int world_size) {
+  return rules.nodes ? rules.nodes->count() : world_size;
+}
+
 void check_rules(const ExchangeRules& rules) {
   check_transform(rules);
   if (!rules.buckets.compress) return check_coding(rules, rules.dense);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "codec/list_codec.h"
+#include "comm/nodes.h"
 #include "compress/memory.h"
 #include "core/settings.h"
 #include "exchange/bucket_form.h"
@@ -31,9 +33,12 @@ struct ExchangeRules {
   bool averages_senders = false;   ///< divide an entry of a sum by the ranks that sent it, not by all
   bool bypass_density_one = true;  ///< exchange dense if k reaches n, instead of running the sparsifier
   std::uint64_t seed = 1;
-  /// What each rank selects of what all would at equal shares, by rank, with a mean of 1: for a slow link less. Empty:
-  /// all select as many. Error feedback keeps the rest, and no form depends on it.
+  /// What each sender (a worker, with two levels a node) selects of what all would at equal shares, by rank, with a
+  /// mean of 1: for a slow link less. Empty: all select as many. Error feedback keeps the rest, and no form depends on
+  /// it.
   std::vector<double> shares = {};
+  /// The nodes of the group, if the exchange has two levels (exchange/node_sums.h).
+  std::optional<comm::Nodes> nodes = {};
 
   bool quantizes() const { return buckets.compress && quantizer.name != kNoQuantizer; }
   /// Returns whether buckets are sparsified.
@@ -47,6 +52,9 @@ struct ExchangeRules {
 
 /// Returns the registered entry of the memory that the rules name.
 const compress::MemoryEntry& memory_entry(const ExchangeRules& rules);
+
+/// Returns how many send what they select to each other: the nodes, or with one level the workers.
+int senders_of(const ExchangeRules& rules, int world_size);
 
 /// Refuses a sparsifier or quantizer, a memory and a collective that do not fit together. @throws ConfigError listing
 /// what fits.

@@ -15,6 +15,7 @@
 #include "compress/dct_basis.h"
 #include "compress/tiles.h"
 #include "core/memory_ledger.h"
+#include "exchange/node_sums.h"
 #include "exchange/run_part.h"
 #include "kernels/gradient/exceedance.h"
 #include "kernels/nn/elementwise.h"
@@ -55,6 +56,18 @@ SpanDetail detail_of(const BucketGroup& group) {
   return {.first_bucket = static_cast<int>(group.begin), .last_bucket = static_cast<int>(group.end) - 1};
 }
 
+/// Returns a memory's fields, times a factor: it may add up what it saved, so all that it adds is linear.
+Archive scaled(const Archive& archive, const std::string& prefix, float factor) {
+  Archive result;
+  for (auto field = archive.fields().lower_bound(prefix);
+       field != archive.fields().end() && field->first.starts_with(prefix); ++field) {
+    std::vector<float> values = archive.get_vector<float>(field->first);
+    for (float& value : values) value *= factor;
+    result.put_array(field->first, std::span<const float>(values));
+  }
+  return result;
+}
+
 std::string bucket_prefix(std::size_t index) {
   return fmt::format("exchange/bucket{}/", index);
 }
@@ -64,30 +77,39 @@ std::string bucket_prefix(std::size_t index) {
 GradientExchange::GradientExchange(const ExchangeRules& rules, const ParameterArena& arena,
                                    comm::Communicator& communicator)
     : rules_(rules),
-      communicator_(communicator),
       device_(arena.gradients().device()),
       times_(device_),
       buckets_(make_buckets(arena, rules.buckets)),
+      node_sums_(rules.nodes ? std::make_unique<NodeSums>(*rules.nodes, buckets_, device_, communicator) : nullptr),
+      communicator_(node_sums_ ? node_sums_->across() : communicator),
       groups_(make_groups(buckets_, rules.fusion)),
-      transport_(comm::make_list_transport(communicator, rules.coding)) {
+      transport_(comm::make_list_transport(communicator_, rules.coding)) {
   check_rules(rules_);
-  counts_.selected.resize(static_cast<std::size_t>(communicator.size()));
+  counts_.selected.resize(static_cast<std::size_t>(senders_of(rules_, communicator.size())));
   if (rules_.selects()) selection_ = exchanged_selection(rules_);
   states_.reserve(buckets_.size());
-  const MemoryPlace messages = communicator.device_transport() != nullptr ? device_ : host_memory_for(device_);
+  const MemoryPlace messages = communicator_.device_transport() != nullptr ? device_ : host_memory_for(device_);
   for (const Bucket& bucket : buckets_) make_state(bucket, messages);
   std::size_t offset = 0;
   for (std::size_t index = 0; index < states_.size(); ++index) {
     states_[index].dump_offset = offset;
-    if (is_dumped(buckets_[index])) offset += buckets_[index].size;
+    if (is_dumped(index)) offset += buckets_[index].size;
   }
 }
 
+GradientExchange::~GradientExchange() = default;
+
 void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messages) {
   const bool quantizes = bucket.sparse && rules_.quantizes();
+  any_sparse_ = any_sparse_ || (bucket.sparse && !quantizes);
   // Codes are decoded on the gradient's device.
   BucketState& state = states_.emplace_back(device_, quantizes ? MemoryPlace(device_) : messages);
   const MemoryEntry& entry = memory_of(bucket);
+  state.sum = {.offset = bucket.offset,
+               .size = bucket.size,
+               .momentum_applied = entry.owns_momentum,
+               .learning_rate_applied = bucket.sparse && rules_.folded};
+  if (node_sums_ && !node_sums_->has(states_.size() - 1)) return;
   {
     const MemoryLabel label("error feedback");
     const bool is_configured = entry.name == rules_.memory.name;
@@ -97,17 +119,12 @@ void GradientExchange::make_state(const Bucket& bucket, const MemoryPlace& messa
       state.memory = compress::in_dct_basis(std::move(state.memory), bucket.size, bucket.tensors,
                                             compress::chunk_of(rules_.sparsifier.settings), device_);
   }
-  state.sum = {.offset = bucket.offset,
-               .size = bucket.size,
-               .momentum_applied = entry.owns_momentum,
-               .learning_rate_applied = bucket.sparse && rules_.folded};
   const MemoryLabel label(kBufferLabel);
   const BucketPlace place{bucket.size, device_, messages};
   state.dense = make_dense_form(rules_.dense, place);
   if (!bucket.sparse) return;
   state.compressed = quantizes ? make_quantized_form(rules_.quantizer, place)
                                : make_sparse_form(rules_.sparsifier, rules_.collective, place);
-  any_sparse_ = !quantizes;
 }
 
 const MemoryEntry& GradientExchange::memory_of(const Bucket& bucket) const {
@@ -118,7 +135,7 @@ const MemoryEntry& GradientExchange::memory_of(const Bucket& bucket) const {
 
 std::size_t GradientExchange::dump_size() const {
   std::size_t size = 0;
-  for (const Bucket& bucket : buckets_) size += is_dumped(bucket) ? bucket.size : 0;
+  for (std::size_t index = 0; index < buckets_.size(); ++index) size += is_dumped(index) ? buckets_[index].size : 0;
   return size;
 }
 
@@ -154,11 +171,14 @@ std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<
   const auto is_chosen = [&](std::size_t group) {
     return step.groups.empty() || std::ranges::count(step.groups, group);
   };
+  chosen_.clear();
   exchanged_.clear();
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (!is_chosen(group)) continue;
     for (std::size_t index = groups_[group].begin; index < groups_[group].end; ++index) {
-      exchanged_.push_back(index);
+      chosen_.push_back(index);
+      if (has(index)) exchanged_.push_back(index);
+      states_[index].is_handed_over = !node_sums_;
       states_[index].holds_gradient = false;
       states_[index].before = {};
     }
@@ -167,9 +187,14 @@ std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<
   non_finite_bucket_.reset();
   const MemoryLabel label(kBufferLabel);
   times_.drop();  // of an exchange that ended in the middle
+  // Without a gate all gradients are handed over first: the workers of a node then exchange at the same time.
+  for (std::size_t group = 0; group < groups_.size() && gate == nullptr; ++group) {
+    if (is_chosen(group)) hand_over(groups_[group], timers);
+  }
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (!is_chosen(group)) continue;
     if (gate != nullptr) gate->open(group);
+    if (gate != nullptr) hand_over(groups_[group], timers);
     set_label(communicator_, step.step, groups_[group]);
     run_group(groups_[group], timers);
     set_label(communicator_, step.step);
@@ -178,8 +203,9 @@ std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<
     gate->close(group);
   }
   sums_.clear();
-  for (const std::size_t index : exchanged_) {
+  for (const std::size_t index : chosen_) {
     BucketSum& sum = sums_.emplace_back(states_[index].sum);
+    if (!has(index)) continue;  // share_out() brings it
     const comm::SparseReduction& outcome = *states_[index].outcome;
     sum.divisor = states_[index].reduction.is_mean ? 1 : static_cast<float>(communicator_.size());
     if (outcome.is_dense) {
@@ -198,11 +224,74 @@ void GradientExchange::commit(StepTimers& timers) {
              .lost_mass = std::numeric_limits<double>::quiet_NaN(),
              .lists = transport_->list_counts()};
   const MemoryLabel label(kBufferLabel);
-  for (std::size_t i = 0; i < exchanged_.size(); ++i) settle(exchanged_[i], sums_[i], timers);
+  for (std::size_t i = 0; i < chosen_.size(); ++i) {
+    if (has(chosen_[i])) settle(chosen_[i], sums_[i], timers);
+  }
+  share_out(timers);
   times_.collect(timers);
   for (const std::size_t index : exchanged_) states_[index].before = {};
-  counts_.threshold = mean_threshold();
+  counts_.threshold = thresholds().mean();
+  share_counts();
   is_open_ = false;
+}
+
+void GradientExchange::hand_over(const BucketGroup& group, StepTimers& timers) {
+  if (!node_sums_) return;
+  set_label(communicator_, step_.step, group);
+  times_.run(timers, StepPart::kExchange, detail_of(group),
+             [&] { node_sums_->hand_over(group, gradient_, step_.gradient_scale); });
+  for (BucketState& state : states_of(group)) state.is_handed_over = true;
+}
+
+void GradientExchange::share_out(StepTimers& timers) {
+  if (!node_sums_) return;
+  std::vector<SharedSum> shared;
+  for (std::size_t i = 0; i < chosen_.size(); ++i)
+    shared.push_back({.bucket = chosen_[i], .sum = &sums_[i], .received = &states_[chosen_[i]].reduction});
+  times_.run(timers, StepPart::kExchange, {}, [&] { node_sums_->share_out(shared); });
+  for (const SharedSum& sum : shared) {
+    BucketState& state = states_[sum.bucket];
+    if (state.is_mine()) continue;
+    const comm::SparseReduction& received = state.staging.to_device(state.reduction);
+    if (received.is_dense) {
+      sum.sum->dense = received.dense_sum.view();
+    } else {
+      sum.sum->entries = &received.sum;
+    }
+  }
+}
+
+/// Adds up what the workers of the node have counted of their buckets.
+void GradientExchange::share_counts() {
+  if (!node_sums_) return;
+  const auto as_double = [](auto value) { return static_cast<double>(value); };
+  const auto as_count = [](double value) { return static_cast<std::uint64_t>(value); };
+  const Thresholds mine = thresholds();
+  const bool loses = !std::isnan(counts_.lost_mass);
+  std::vector<double> sums{as_double(counts_.numel),  counts_.target,           as_double(counts_.global),
+                           as_double(counts_.padded), as_double(counts_.owned), as_double(counts_.owned_padded),
+                           as_double(mine.sum),       as_double(mine.number),   loses ? counts_.lost_mass : 0,
+                           loses ? 1.0 : 0.0};
+  const std::size_t first_selected = sums.size();
+  for (const std::uint64_t selected : counts_.selected) sums.push_back(as_double(selected));
+  {
+    const comm::ScopedPhase phase(communicator_.traffic(), comm::Phase::kNode);
+    node_sums_->inside().allreduce_sum(std::span<double>(sums));
+  }
+  counts_.numel = as_count(sums[0]);
+  counts_.target = sums[1];
+  counts_.global = as_count(sums[2]);
+  counts_.padded = as_count(sums[3]);
+  counts_.owned = as_count(sums[4]);
+  counts_.owned_padded = as_count(sums[5]);
+  counts_.threshold = Thresholds{static_cast<float>(sums[6]), as_count(sums[7])}.mean();
+  counts_.lost_mass = sums[9] > 0 ? sums[8] : std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t rank = 0; rank < counts_.selected.size(); ++rank)
+    counts_.selected[rank] = as_count(sums[first_selected + rank]);
+}
+
+comm::Nodes GradientExchange::nodes() const {
+  return node_sums_ ? node_sums_->nodes() : comm::Nodes::of_size(communicator_.size(), 1);
 }
 
 void GradientExchange::abandon() {
@@ -210,6 +299,7 @@ void GradientExchange::abandon() {
   const MemoryLabel label(kBufferLabel);
   for (const std::size_t index : exchanged_) {
     BucketState& state = states_[index];
+    if (!state.is_handed_over) continue;
     if (!state.holds_gradient) state.memory->compensate({}, gradient_of(index), scale_of(state));
     state.memory->abandon();
   }
@@ -230,13 +320,16 @@ void GradientExchange::revert() {
 
 void GradientExchange::run_group(const BucketGroup& group, StepTimers& timers) {
   for (std::size_t index = group.begin; index < group.end; ++index) {
+    if (!has(index)) continue;
     if (step_.revertible) save_bucket(states_[index].before, index);
     begin(index);
     compensate(index, timers);
   }
   finish_passes(group);
   share_proposals(group);
-  for (std::size_t index = group.begin; index < group.end; ++index) select(index, timers);
+  for (std::size_t index = group.begin; index < group.end; ++index) {
+    if (has(index)) select(index, timers);
+  }
   if (step_.aligned) comm::align(communicator_);
   exchange(group, timers);
 }
@@ -271,10 +364,12 @@ void GradientExchange::begin(std::size_t index) {
 }
 
 float GradientExchange::scale_of(const BucketState& state) const {
-  return step_.gradient_scale * (state.sum.learning_rate_applied ? static_cast<float>(step_.learning_rate) : 1.0f);
+  return (node_sums_ ? node_sums_->share() : step_.gradient_scale) *
+         (state.sum.learning_rate_applied ? static_cast<float>(step_.learning_rate) : 1.0f);
 }
 
 View<const float> GradientExchange::gradient_of(std::size_t index) const {
+  if (node_sums_) return node_sums_->sum(index);
   return gradient_.subview(buckets_[index].offset, buckets_[index].size);
 }
 
@@ -289,13 +384,14 @@ void GradientExchange::compensate(std::size_t index, StepTimers& timers) {
              detail_of(index, bucket),
              [&] { state.pass = &state.memory->compensate(request, gradient_of(index), scale_of(state)); });
   state.holds_gradient = true;
-  if (step_.accumulated.empty() || !is_dumped(bucket)) return;
+  if (step_.accumulated.empty() || !is_dumped(index)) return;
   kernels::copy(state.memory->accumulated(), step_.accumulated.subview(state.dump_offset, bucket.size));
 }
 
 void GradientExchange::finish_passes(const BucketGroup& group) {
   bool has_waited = false;
   for (std::size_t index = group.begin; index < group.end; ++index) {
+    if (!has(index)) continue;
     kernels::PassResult& pass = *states_[index].pass;
     if (pass.unfinished != nullptr && !has_waited) kernels::synchronize(device_);
     has_waited = has_waited || pass.unfinished != nullptr;
@@ -309,6 +405,7 @@ void GradientExchange::share_proposals(const BucketGroup& group) {
   proposals_.clear();
   proposing_.clear();
   for (BucketState& state : states_of(group)) {
+    if (!state.is_mine()) continue;
     const std::optional<float> proposal = state.form->propose(state.select, state.memory->accumulated());
     if (!proposal) continue;
     proposals_.push_back(*proposal);
@@ -333,15 +430,19 @@ void GradientExchange::exchange(const BucketGroup& group, StepTimers& timers) {
   rounds_.clear();  // of a step that ended before its rounds began
   times_.run(timers, StepPart::kExchange, detail_of(group), [&] {
     bool is_copying = false;
-    for (const BucketState& state : states) is_copying = state.form->stage() || is_copying;
+    for (const BucketState& state : states) is_copying = (state.is_mine() && state.form->stage()) || is_copying;
     if (is_copying) kernels::synchronize(device_);
     for (BucketState& state : states) {
+      if (!state.is_mine()) continue;
       rounds_.push_back(state.form->rounds(communicator_, state.reduce, state.memory->accumulated(), state.reduction));
     }
     comm::run_rounds(*transport_, rounds_);
-    for (BucketState& state : states) state.outcome = &state.staging.to_device(state.reduction);
+    for (BucketState& state : states) {
+      if (state.is_mine()) state.outcome = &state.staging.to_device(state.reduction);
+    }
   });
   for (const BucketState& state : states) {
+    if (!state.is_mine()) continue;
     timers.add(StepPart::kExchange, -state.reduction.statistics.decode_seconds);
     timers.add(StepPart::kDecode, state.reduction.statistics.decode_seconds);
   }
@@ -391,23 +492,23 @@ void GradientExchange::count(const BucketState& state, const Bucket& bucket, std
   }
 }
 
-float GradientExchange::mean_threshold() const {
-  float sum = 0;
-  std::size_t seen = 0;
+GradientExchange::Thresholds GradientExchange::thresholds() const {
+  Thresholds thresholds;
   for (const std::size_t index : exchanged_) {
     const BucketState& state = states_[index];
     const float threshold =
         state.reduction.contributed_all ? std::numeric_limits<float>::quiet_NaN() : state.form->threshold();
     if (std::isnan(threshold)) continue;
-    sum += threshold;
-    ++seen;
+    thresholds.sum += threshold;
+    ++thresholds.number;
   }
-  return seen == 0 ? std::numeric_limits<float>::quiet_NaN() : sum / static_cast<float>(seen);
+  return thresholds;
 }
 
 double GradientExchange::residual_norm() const {
   double sum = 0;
   for (const BucketState& state : states_) {
+    if (!state.is_mine()) continue;
     const double norm = state.memory->residual_norm();
     sum += norm * norm;
   }
@@ -416,7 +517,13 @@ double GradientExchange::residual_norm() const {
 
 void GradientExchange::save(Archive& archive) const {
   DRAGONN_CHECK(!is_open_, "an exchange is saved that is neither committed nor abandoned");
-  for (std::size_t index = 0; index < states_.size(); ++index) save_bucket(archive, index);
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    if (has(index)) save_bucket(archive, index);
+  }
+}
+
+void GradientExchange::save_shared(Archive& model) const {
+  if (node_sums_) save_nodes(model, node_sums_->nodes());
 }
 
 void GradientExchange::save_bucket(Archive& archive, std::size_t index) const {
@@ -429,7 +536,9 @@ void GradientExchange::save_bucket(Archive& archive, std::size_t index) const {
 }
 
 void GradientExchange::load(const Archive& archive) {
-  for (std::size_t index = 0; index < states_.size(); ++index) load_bucket(archive, index);
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    if (has(index)) load_bucket(archive, index);
+  }
 }
 
 void GradientExchange::load_bucket(const Archive& archive, std::size_t index) {
@@ -442,15 +551,30 @@ void GradientExchange::load_bucket(const Archive& archive, std::size_t index) {
 void GradientExchange::reshard_from(const Archive& archive, const ReshardedParts& what) {
   for (std::size_t index = 0; index < states_.size(); ++index) {
     const std::string prefix = bucket_prefix(index);
+    if (!has(index) || (what.is_part && !has_fields(archive, prefix))) continue;
     load_place(archive, index);
     const MemoryEntry& memory = memory_of(buckets_[index]);
     if (reshards(part_name(memory), memory.resize, archive, prefix + "memory/")) {
       compress::Memory& state = *states_[index].memory;
-      if (what.memories) state.add(archive, prefix + "memory/");
+      if (what.memories)
+        state.add(what.scale == 1 ? archive : scaled(archive, prefix + "memory/", what.scale), prefix + "memory/");
       if (what.methods) state.load_shared(archive, prefix + "memory/", what.workers, communicator_.size());
     }
     if (states_[index].compressed && what.methods) states_[index].compressed->reshard_from(archive, prefix);
   }
+}
+
+std::vector<RankToTake> GradientExchange::ranks_to_take(const comm::Nodes& saved) const {
+  std::vector<RankToTake> ranks;
+  if (std::ranges::none_of(states_, &BucketState::is_mine)) return ranks;
+  const comm::Nodes here = nodes();
+  const auto weight = [](const comm::Nodes& of) { return static_cast<double>(of.count()) / of.ranks(); };
+  for (RankToTake node : exchange::ranks_to_take(communicator_.rank(), here.count(), saved.count())) {
+    node.what.scale = static_cast<float>(weight(here) / weight(saved));
+    node.what.is_part = saved.most() > 1;
+    for (const int rank : saved.ranks_of(node.rank)) ranks.push_back({rank, node.what});
+  }
+  return ranks;
 }
 
 std::vector<std::string> GradientExchange::describe_resharding() const {
@@ -471,8 +595,11 @@ void GradientExchange::load_place(const Archive& archive, std::size_t index) {
   const Bucket& bucket = buckets_[index];
   if (archive.get<std::uint64_t>(prefix + "offset") != bucket.offset ||
       archive.get<std::uint64_t>(prefix + "size") != bucket.size) {
-    throw ConfigError(fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs", index,
-                                  bucket.name));
+    throw ConfigError(
+        fmt::format("the checkpoint's bucket {} is not {} of this run: compression.bucket differs, or bucket "
+                    "\"model\" is cut for other numbers of workers in a node (comm.hierarchy = \"off\": "
+                    "not at all)",
+                    index, bucket.name));
   }
   states_[index].exchanges = archive.get<std::uint64_t>(prefix + kExchanges);
 }

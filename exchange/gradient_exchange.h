@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include "core/archive.h"
 #include "core/timer.h"
 #include "exchange/bucket_form.h"
+#include "exchange/bucket_sum.h"
 #include "exchange/buckets.h"
 #include "exchange/exchange_rules.h"
 #include "exchange/resize.h"
@@ -42,27 +44,13 @@ class GroupGate {
   virtual void close(std::size_t group) = 0;
 };
 
-/// The sum over ranks of one bucket, in the gradient's memory: dense or sparse.
-struct BucketSum {
-  std::size_t offset = 0;  ///< in the arena
-  std::size_t size = 0;
-  /// The memory has applied the momentum already.
-  bool momentum_applied = false;
-  /// The gradients contain the learning rate already (lr-folded accumulator).
-  bool learning_rate_applied = false;
-  /// The mean is the sum over this: the number of ranks, or 1 if each entry is divided by its senders already.
-  float divisor = 1;
-  View<const float> dense = {};           ///< [size], if there are no entries
-  const SparseVector* entries = nullptr;  ///< ascending; null: the sum is dense
-
-  View<const float> values() const { return entries != nullptr ? entries->values.view() : dense; }
-};
+class NodeSums;  // exchange/node_sums.h
 
 /// Counts of one exchange over the sparsified buckets of this rank; the counts per rank are known on every rank.
 struct ExchangeCounts {
   std::size_t numel = 0;                ///< elements of the buckets that were to be sparsified
   double target = 0;                    ///< requested entries of a rank, mean over ranks (see count)
-  std::vector<std::uint64_t> selected;  ///< by rank
+  std::vector<std::uint64_t> selected;  ///< by rank, or with two levels by node
   std::uint64_t global = 0;             ///< entries of the exchanged sums
   float threshold = 0;                  ///< mean over the buckets whose sparsifier has one, else NaN
   double lost_mass = 0;                 ///< sum over the buckets whose collective loses some by definition, else NaN
@@ -81,10 +69,15 @@ struct ExchangeCounts {
 /// sums what the ranks select; nothing leaves a memory before commit(). So the ranks can agree on a step before it
 /// counts, and an exchange that failed, or on which they do not agree, loses nothing. The steps that methods count (a
 /// leader, periods, keys of random streams) are a bucket's committed exchanges.
+///
+/// With two levels (ExchangeRules::nodes) a rank owns memory and form only of the buckets that it has in its node
+/// (exchange/node_sums.h). What is said of ranks below then is true of nodes, whose gradient is the mean over their
+/// workers.
 class GradientExchange {
  public:
   /// Takes an arena that must outlive the exchange. @throws ConfigError (see check_rules).
   GradientExchange(const ExchangeRules& rules, const ParameterArena& arena, comm::Communicator& communicator);
+  ~GradientExchange();
 
   /// Restricts sparsification from now on to the buckets of `choices`; the others are exchanged dense with the same
   /// memory. One choice for each density below 1 that will come, the same on every rank.
@@ -101,14 +94,15 @@ class GradientExchange {
   /// @throws CommError; what the gate throws. abandon() then keeps the gradient.
   std::span<const BucketSum> run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers,
                                  GroupGate* gate = nullptr);
-  /// Local, on all ranks or on none. Settles the memories of the exchanged buckets, and lets sparsifiers observe.
+  /// On all ranks or on none. Settles the memories of the exchanged buckets, and lets sparsifiers observe. Local; with
+  /// two levels it is collective in the node, where sums and counts are shared out.
   void commit(StepTimers& timers);
   /// Local, on all ranks or on none. Gives up the exchange, also one that threw: the residual of its buckets becomes
   /// acc, which the next exchange sends. The gradient, final by now, is added where run() did not come to. With
   /// momentum correction u and v stay as accumulated: u = m u + g, v = v + u, nothing masked. Memory `none`, that of
   /// dense buckets, too, and `ef21` drop the step. Where acc held NaN or infinity, the residual does. A collective's
-  /// own state (thresholds, regions), the same on all ranks, stays as it was computed. Does nothing if no exchange is
-  /// open.
+  /// own state (thresholds, regions), the same on all ranks, stays as it was computed. With two levels a gradient that
+  /// run() has not handed over in the node is dropped. Does nothing if no exchange is open.
   void abandon();
   /// Local, on all ranks or on none. Takes back a revertible exchange, also one that threw: memories and methods are as
   /// before run(). Does nothing if no exchange is open.
@@ -120,27 +114,38 @@ class GradientExchange {
 
   /// Returns the counts of the last exchange that was committed.
   const ExchangeCounts& counts() const { return counts_; }
-  /// Returns the elements that ExchangeStep::accumulated receives: the sparsified buckets one after the other, or all
-  /// buckets if nothing is sparsified.
+  /// Returns the elements that ExchangeStep::accumulated receives: this rank's sparsified buckets one after the other,
+  /// or all of its buckets if nothing is sparsified.
   std::size_t dump_size() const;
   /// Returns the norm of all residuals of this rank. O(n).
   double residual_norm() const;
   const std::vector<Bucket>& buckets() const { return buckets_; }
   const std::vector<BucketGroup>& groups() const { return groups_; }
+  /// Returns whether this rank keeps the state of a bucket: always, but for two levels.
+  bool has(std::size_t bucket) const { return states_[bucket].is_mine(); }
+  /// Returns the number of terms of a sum: ranks, or with two levels nodes.
+  int terms() const { return static_cast<int>(counts_.selected.size()); }
+  /// Returns the nodes of the ranks; each rank has one of its own where the exchange has one level.
+  comm::Nodes nodes() const;
   /// Returns the tensors in buckets that are sparsified at this density.
   std::size_t sparse_tensors(double density) const;
-  /// Returns the memory of a bucket, with its residual ([size], or empty).
+  /// Returns the memory of one of this rank's buckets, with its residual ([size], or empty).
   const compress::Memory& memory(std::size_t bucket) const { return *states_[bucket].memory; }
   /// Returns, for tests, a bucket's last exchanged sum, in the memory of messages, or where a quantizer decoded it.
   const comm::SparseReduction& reduction(std::size_t bucket) const { return states_[bucket].reduction; }
 
   /// Saves the state of this rank. Not between run() and commit() or abandon().
   void save(Archive& archive) const;
-  /// Restores such a state.
+  /// Restores such a state, of the same nodes.
   void load(const Archive& archive);
+  /// Saves what says how state is shared out among the ranks: the nodes, if there are two levels.
+  void save_shared(Archive& model) const;
   /// Local. Takes over state that a rank of another number of workers saved, by the rules that the parts declare;
   /// called on a fresh exchange, once for each rank whose state this rank takes. @throws ConfigError (see reshards).
+  /// Takes nothing of a bucket that the archive lacks, because another rank of its node had it.
   void reshard_from(const Archive& archive, const ReshardedParts& what);
+  /// Returns whose state this rank takes over from a group on these nodes.
+  std::vector<RankToTake> ranks_to_take(const comm::Nodes& saved) const;
   /// Returns these rules for a log line: "memory 'residual' is added up, ...", one for each part that has state.
   std::vector<std::string> describe_resharding() const;
 
@@ -149,6 +154,7 @@ class GradientExchange {
   struct BucketState {
     /// @param sums the place of the exchange's sums.
     BucketState(const Device& gradients, const MemoryPlace& sums) : reduction(sums), staging(gradients) {}
+    bool is_mine() const { return memory != nullptr; }
 
     std::unique_ptr<compress::Memory> memory;
     std::unique_ptr<BucketForm> dense;
@@ -160,6 +166,7 @@ class GradientExchange {
     std::uint64_t exchanges = 0;  // committed ones: the step that methods count
 
     // The fields below are of the current exchange.
+    bool is_handed_over = false;  // the gradient is that of the node; always so with one level
     bool holds_gradient = false;  // the memory has the gradient
     Archive before;               // the state before run(), of a revertible exchange
     BucketForm* form = nullptr;
@@ -179,6 +186,9 @@ class GradientExchange {
   std::span<BucketState> states_of(const BucketGroup& group) {
     return std::span(states_).subspan(group.begin, group.end - group.begin);
   }
+  void hand_over(const BucketGroup& group, StepTimers& timers);
+  void share_out(StepTimers& timers);
+  void share_counts();
   void run_group(const BucketGroup& group, StepTimers& timers);
   void begin(std::size_t index);
   /// Returns the factor on a bucket's gradient.
@@ -192,22 +202,32 @@ class GradientExchange {
   void select(std::size_t index, StepTimers& timers);
   void exchange(const BucketGroup& group, StepTimers& timers);
   void settle(std::size_t index, BucketSum& sum, StepTimers& timers);
-  bool is_dumped(const Bucket& bucket) const { return bucket.sparse || !any_sparse_; }
+  bool is_dumped(std::size_t index) const {
+    return states_[index].is_mine() && (buckets_[index].sparse || !any_sparse_);
+  }
   bool is_sparse(std::size_t index, double density) const;
   /// Counts a bucket. Every rank is asked for k entries, or all together are if they share the bucket (partitions, a
   /// leader).
   void count(const BucketState& state, const Bucket& bucket, std::size_t k, std::size_t global);
-  /// Returns the mean threshold of the buckets that have one, NaN if none has. Called when a GPU's work is done: to ask
-  /// some methods waits for it.
-  float mean_threshold() const;
+  /// The thresholds of the buckets that have one.
+  struct Thresholds {
+    float sum = 0;
+    std::size_t number = 0;
+    float mean() const {
+      return number == 0 ? std::numeric_limits<float>::quiet_NaN() : sum / static_cast<float>(number);
+    }
+  };
+  /// Called when a GPU's work is done: to ask some methods waits for it.
+  Thresholds thresholds() const;
 
   ExchangeRules rules_;
-  comm::Communicator& communicator_;
   Device device_;
   PartTimes times_;
   SelectionTraits selection_;
   std::vector<Bucket> buckets_;
-  std::vector<BucketChoice> choices_;  // empty: all buckets that may be sparsified are
+  std::unique_ptr<NodeSums> node_sums_;  // null with one level
+  comm::Communicator& communicator_;     // of those that send to each other
+  std::vector<BucketChoice> choices_;    // empty: all buckets that may be sparsified are
   std::vector<BucketState> states_;
   std::vector<BucketGroup> groups_;
   std::unique_ptr<comm::ListTransport> transport_;
@@ -219,7 +239,8 @@ class GradientExchange {
   bool is_open_ = false;  // neither committed nor abandoned
   ExchangeStep step_;
   View<const float> gradient_;
-  std::vector<std::size_t> exchanged_;  // its buckets
+  std::vector<std::size_t> chosen_;     // its buckets
+  std::vector<std::size_t> exchanged_;  // those of them that are this rank's
   std::vector<BucketSum> sums_;
   std::optional<std::size_t> non_finite_bucket_;
   ExchangeCounts counts_;

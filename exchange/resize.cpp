@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "exchange/resize.h"
 
+#include <cstdint>
+
 #include <fmt/format.h>
 
 #include "core/error.h"
 
 namespace dragonn::exchange {
+namespace {
+
+constexpr const char* kNodes = "exchange/nodes";
+
+}  // namespace
 
 std::vector<RankToTake> ranks_to_take(int rank, int world_size, int workers) {
   if (rank >= workers) return {{rank % workers, {.memories = false, .methods = true, .workers = workers}}};
@@ -14,6 +21,15 @@ std::vector<RankToTake> ranks_to_take(int rank, int world_size, int workers) {
     ranks.push_back({saved, {.memories = true, .methods = saved == rank, .workers = workers}});
   }
   return ranks;
+}
+
+comm::Nodes saved_nodes(const Archive& model, int workers) {
+  if (!model.contains(kNodes)) return comm::Nodes::of_size(workers, 1);
+  return comm::Nodes(model.get_vector<std::int32_t>(kNodes));
+}
+
+void save_nodes(Archive& model, const comm::Nodes& nodes) {
+  model.put_array(kNodes, nodes.nodes_of_ranks());
 }
 
 bool has_fields(const Archive& archive, const std::string& prefix) {

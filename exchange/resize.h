@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/nodes.h"
 #include "core/archive.h"
 #include "core/component_traits.h"
 
@@ -16,7 +17,11 @@ namespace dragonn::exchange {
 struct ReshardedParts {
   bool memories = true;  ///< residuals and momenta: they are added to this rank's
   bool methods = true;   ///< the state of sparsifiers and collectives, and what memories share: it replaces this rank's
-  int workers = 0;       ///< the number of saved ranks
+  int workers = 0;       ///< the number of saved ranks, or with two levels of nodes
+  /// Factor on memories. A node's gradients are means over its workers; as those of single workers, or of other nodes,
+  /// they weigh in an update what new ones do.
+  float scale = 1;
+  bool is_part = false;  ///< the rank had some of its node's buckets only
 };
 
 /// A saved rank, and what one of the new ranks takes over from it.
@@ -29,6 +34,11 @@ struct RankToTake {
 /// residuals are added up. The state of methods is that of the first. A rank beyond the saved ones takes the state of
 /// methods of rank r modulo `workers`, and no residual, so that each residual goes to one rank.
 std::vector<RankToTake> ranks_to_take(int rank, int world_size, int workers);
+
+/// Returns the nodes of a saved group, by its model's archive: one for each rank where its exchange had one level.
+comm::Nodes saved_nodes(const Archive& model, int workers);
+/// Saves them.
+void save_nodes(Archive& model, const comm::Nodes& nodes);
 
 /// Returns a part's name for messages: "sparsifier 'topk'".
 template <class Entry>
