@@ -290,7 +290,7 @@ class Communicator {
   std::string error_text(std::string_view doing, int peer, std::string_view reason) const;
   /// The numbers of the next messages, by peer and tag.
   using MessageNumbers = std::map<std::pair<int, int>, std::int64_t>;
-  /// What a group and its parts have together.
+  /// The state that a group and its parts share.
   struct Shared {
     TrafficCounters traffic;
     Activity activity;

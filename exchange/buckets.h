@@ -35,8 +35,8 @@ struct BucketRules {
   bool include_vectors = false;  ///< biases and normalization are sparsified too
   std::size_t minimum_size = 0;  ///< tensors of fewer elements are exchanged dense (never with kModel)
   std::size_t fragments = 1;     ///< neither a bucket nor a group has tensors of two of them
-  /// With kModel: the sparsified tensors of a fragment are cut into up to so many buckets, of sizes as equal as whole
-  /// tensors allow.
+  /// The number of buckets into which, with kModel, the sparsified tensors of a fragment are cut, or fewer: their sizes
+  /// are as equal as whole tensors allow.
   std::size_t pieces = 1;
 };
 

@@ -33,11 +33,10 @@ struct BucketPlan {
   int place = 0;               ///< of the worker in its node that exchanges it; 0 with one level
 };
 
-/// With two levels the sizes are those of the place that has most, and inside_bytes is for a worker of the largest
-/// node.
+/// The plans of all buckets. With two levels the sizes are those of the place that has most.
 struct ExchangePlan {
   std::vector<BucketPlan> buckets;
-  double inside_bytes = 0;        ///< of gradients, which a worker sends inside its node with two levels
+  double inside_bytes = 0;        ///< of gradients, which a worker of the largest node sends there with two levels
   std::size_t state_bytes = 0;    ///< memories
   std::size_t buffer_bytes = 0;   ///< selections or codes, messages and sums, in the memory of messages
   std::size_t max_bytes = 0;      ///< what these grow to if the counts are the highest that are forecast

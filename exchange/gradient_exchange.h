@@ -94,8 +94,8 @@ class GradientExchange {
   /// @throws CommError; what the gate throws. abandon() then keeps the gradient.
   std::span<const BucketSum> run(const ExchangeStep& step, View<const float> gradient, StepTimers& timers,
                                  GroupGate* gate = nullptr);
-  /// On all ranks or on none. Settles the memories of the exchanged buckets, and lets sparsifiers observe. Local; with
-  /// two levels it is collective in the node, where sums and counts are shared out.
+  /// Settles the memories of the exchanged buckets, and lets sparsifiers observe. On all ranks or on none; local, but
+  /// with two levels collective in the node, where sums and counts are shared out.
   void commit(StepTimers& timers);
   /// Local, on all ranks or on none. Gives up the exchange, also one that threw: the residual of its buckets becomes
   /// acc, which the next exchange sends. The gradient, final by now, is added where run() did not come to. With

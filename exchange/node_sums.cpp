@@ -35,7 +35,6 @@ NodeSums::NodeSums(const comm::Nodes& nodes, std::span<const Bucket> buckets, co
       inside_(whole, nodes.ranks_of(nodes.node_of(whole.rank()))),
       across_(whole, ranks_across(nodes, whole.rank())),
       place_of_(deal_out(buckets, nodes.places())),
-      device_(gradients),
       share_(static_cast<float>(nodes.count()) / static_cast<float>(nodes.ranks())) {
   DRAGONN_CHECK(nodes.ranks() == whole.size(), "nodes of {} ranks, and {} ranks", nodes.ranks(), whole.size());
   std::size_t mine = 0;

@@ -75,10 +75,9 @@ class NodeSums {
 
   comm::Nodes nodes_;
   comm::Subgroup inside_, across_;
-  std::vector<int> place_of_;                 // by bucket
-  std::vector<std::size_t> offsets_, sizes_;  // by bucket, in the arena
-  std::vector<std::size_t> place_in_sums_;    // by bucket of this rank
-  Device device_;
+  std::vector<int> place_of_;                   // by bucket
+  std::vector<std::size_t> offsets_, sizes_;    // by bucket, in the arena
+  std::vector<std::size_t> place_in_sums_;      // by bucket of this rank
   Buffer<float> sums_;                          // of this rank's buckets
   Buffer<float> outgoing_, incoming_, summed_;  // of a group: for all workers, of one of them, their sum
   std::vector<comm::Request> sending_;

@@ -2,16 +2,17 @@
 # SPDX-License-Identifier: MIT
 # A slow network on one machine. Hosts are network namespaces, connected by veth pairs to a bridge in its own namespace;
 # both ends of every cable are shaped by `tc tbf`, so that each host sends and receives at RATE, both at a time. Open MPI
-# starts one rank per host and speaks TCP only. Nothing of it is seen in the machine's own network: no interface, no
+# starts one rank per host, or several that share its cable and memory, and speaks TCP between hosts. Nothing of it is seen in the machine's own network: no interface, no
 # route, no address. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN), iproute2, Open MPI and python3.
 # While a cluster is up the machine's processors do not sleep: one that wakes late costs `tc tbf` its rate. Every cluster that
 # comes up measures what it carries, says so in a line, and warns below 0.9 of RATE.
 #
 # Usage:
-#   scripts/netns_cluster.sh run HOSTS RATE -- COMMAND...    up, COMMAND under mpirun with a rank per host, down: also
-#                                                            after a failure, a signal or SIGKILL. Exit code: mpirun's
+#   scripts/netns_cluster.sh run HOSTS[xRANKS] RATE -- COMMAND...    up, COMMAND under mpirun with one rank per host, or RANKS
+#                                                            on each, down: also after a failure, a signal or SIGKILL.
+#                                                            Exit code: mpirun's
 #   scripts/netns_cluster.sh up HOSTS RATE                   HOSTS: 2 to 250. RATE: 100mbit, 1gbit, 2.5gbit, 500kbit
-#   scripts/netns_cluster.sh exec [--hosts N] COMMAND...     COMMAND under mpirun on the first N hosts (all)
+#   scripts/netns_cluster.sh exec [--hosts N[xRANKS]] COMMAND...    COMMAND under mpirun on the first N hosts (all)
 #   scripts/netns_cluster.sh down                            ends what runs there, and removes all
 #   scripts/netns_cluster.sh measure                         prints what it carries from host to host, in Gbit/s of payload
 #   scripts/netns_cluster.sh check                           whether this machine permits all that; else why not
@@ -57,6 +58,11 @@ require_cluster() {
 check_size() { # HOSTS RATE
   [[ $1 =~ ^[0-9]{1,3}$ ]] && ((10#$1 >= 2 && 10#$1 <= 250)) || fail 2 "HOSTS '$1': expected 2 to 250"
   [[ $2 =~ ^[0-9]+(\.[0-9]+)?[kmg]bit$ && $2 =~ [1-9] ]] || fail 2 "RATE '$2': expected a rate such as 100mbit or 1gbit"
+}
+
+# ranks_of HOSTS[xRANKS]: prints the ranks of a host.
+ranks_of() {
+  if [[ $1 =~ ^[0-9]+x([1-9][0-9]{0,2})$ ]]; then echo "${BASH_REMATCH[1]}"; else echo 1; fi
 }
 
 # bytes_per_second RATE
@@ -189,21 +195,22 @@ down() {
   for space in $(spaces); do ip netns delete "$space"; done
 }
 
-# launch HOSTS COMMAND...: becomes mpirun, on host 1.
+# launch HOSTS RANKS COMMAND...: becomes mpirun, on host 1, with RANKS on each host.
 launch() {
-  local count=$1 hosts="" host setting name
-  shift
+  local count=$1 ranks=$2 hosts="" host setting name memory
+  shift 2
+  memory=$( ((ranks == 1)) || echo ,vader) # between the ranks of a host
   [[ $self != *[[:space:]:]* ]] || fail 1 "mpirun cannot call '$self': the path has a blank or a colon"
-  for ((host = 1; host <= count; ++host)); do hosts+="${hosts:+,}$(host_address "$host"):1"; done
+  for ((host = 1; host <= count; ++host)); do hosts+="${hosts:+,}$(host_address "$host"):$ranks"; done
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # Unless the caller has set it. By the small buffer, messages to several hosts leave one after the other, as they were sent,
   # and not side by side. The hosts share few cores.
-  for setting in plm_rsh_agent="$self enter $cluster" pml=ob1 btl=tcp,self btl_tcp_if_include=$subnet.0/24 \
+  for setting in plm_rsh_agent="$self enter $cluster" pml=ob1 "btl=tcp,self$memory" btl_tcp_if_include=$subnet.0/24 \
     oob_tcp_if_include=$subnet.0/24 btl_tcp_sndbuf=65536 hwloc_base_binding_policy=none mpi_yield_when_idle=1; do
     name=OMPI_MCA_${setting%%=*}
     [ -n "${!name+set}" ] || export "$name=${setting#*=}"
   done
-  enter "$(host_address 1)" mpirun --host "$hosts" -np "$count" "$@"
+  enter "$(host_address 1)" mpirun --host "$hosts" -np $((count * ranks)) "$@"
 }
 
 # enter ADDRESS COMMAND...: becomes COMMAND on the host with that address, under a host name of its own.
@@ -213,9 +220,11 @@ enter() {
   exec ip netns exec "$space" unshare --uts bash -c 'hostname "$0"; exec "$@"' "$space" "${@:2}"
 }
 
-run() { # HOSTS RATE -- COMMAND...
-  local hosts=${1:-} rate=${2:-} signal launcher status
-  [ $# -ge 4 ] && [ "$3" = -- ] || fail 2 "expected: run HOSTS RATE -- COMMAND..."
+run() { # HOSTS[xRANKS] RATE -- COMMAND...
+  local hosts=${1:-} rate=${2:-} ranks signal launcher status
+  [ $# -ge 4 ] && [ "$3" = -- ] || fail 2 "expected: run HOSTS[xRANKS] RATE -- COMMAND..."
+  ranks=$(ranks_of "$hosts")
+  hosts=${hosts%x"$ranks"}
   shift 3
   cluster+=$$
   trap down EXIT
@@ -226,7 +235,7 @@ run() { # HOSTS RATE -- COMMAND...
     # shellcheck disable=SC2064: as it is now
     trap "kill -$signal \$launcher 2>/dev/null || true" "$signal"
   done
-  (trap - EXIT; launch $((10#$hosts)) "$@") &
+  (trap - EXIT; launch $((10#$hosts)) "$ranks" "$@") &
   launcher=$!
   while true; do
     status=0
@@ -245,14 +254,18 @@ case $action/$# in
   up/*) fail 2 "expected: up HOSTS RATE" ;;
   exec/*)
     require_cluster
-    hosts=$(count_hosts)
+    hosts=$(count_hosts) ranks=1
     if [ "${1:-}" = --hosts ]; then
-      [[ ${2:-} =~ ^[1-9][0-9]{0,2}$ ]] && (($2 <= hosts)) || fail 2 "--hosts '${2:-}': expected 1 to $hosts"
-      hosts=$2
+      ranks=$(ranks_of "${2:-}")
+      wanted=${2:-}
+      wanted=${wanted%x"$ranks"}
+      [[ $wanted =~ ^[1-9][0-9]{0,2}$ ]] && ((wanted <= hosts)) ||
+        fail 2 "--hosts '${2:-}': expected 1 to $hosts, or so many and the ranks of each, such as ${hosts}x2"
+      hosts=$wanted
       shift 2
     fi
-    [ $# -gt 0 ] || fail 2 "expected: exec [--hosts N] COMMAND..."
-    launch "$hosts" "$@"
+    [ $# -gt 0 ] || fail 2 "expected: exec [--hosts N[xRANKS]] COMMAND..."
+    launch "$hosts" "$ranks" "$@"
     ;;
   down/0) require_cluster && down ;;
   measure/0) require_cluster && { measure || fail 1 "no transfer from host to host"; } ;;

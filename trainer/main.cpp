@@ -104,7 +104,7 @@ bool is_for_one(const CommandLine& line) {
 }
 
 /// Runs the options that only print, or export; true if there was one.
-bool run_for_one(const CommandLine& line, const RunSpec& config, int world_size) {
+bool run_for_one(const CommandLine& line, const RunSpec& config, const comm::Nodes& nodes) {
   if (is_for_one(line)) {
     for (const std::string& note : config.notes) log::info(0, "{}", note);
   }
@@ -113,9 +113,9 @@ bool run_for_one(const CommandLine& line, const RunSpec& config, int world_size)
   if (line.dry_run) {
     const DeviceChoice choice = choose_device(config);
     const auto network = make_network(config, choice.device);
-    auto plan = plan_run(config, network, world_size, choice.device);
-    add_selection(plan, config, network.arena(), world_size, choice.device);
-    fmt::print("device: {}\n{}", choice.describe(), describe(plan, config, world_size));
+    auto plan = plan_run(config, network, nodes, choice.device);
+    add_selection(plan, config, network.arena(), nodes.ranks(), choice.device);
+    fmt::print("device: {}\n{}", choice.describe(), describe(plan, config, nodes.ranks()));
   }
   if (!line.export_file.empty()) run_export(config, line.from, line.export_file);
   return is_for_one(line);
@@ -124,7 +124,7 @@ bool run_for_one(const CommandLine& line, const RunSpec& config, int world_size)
 int run_locally(const CommandLine& line, RunSpec config) {
   log::set_level(config.logging.level);
   const int workers = static_cast<int>(config.comm.workers);
-  if (run_for_one(line, config, workers)) return 0;
+  if (run_for_one(line, config, given_nodes(config, workers))) return 0;
   require(config.comm.backend != Backend::kMpi && config.comm.backend != Backend::kNccl,
           "comm.backend = \"{}\" needs a launcher: mpirun -np P dragonn-train ..., or srun{}",
           name_of(config.comm.backend), config.comm.backend == Backend::kNccl ? "; or comm.bootstrap = \"tcp\"" : "");
@@ -148,7 +148,8 @@ int run_as_process(const CommandLine& line, const RunSpec& config, const std::ex
     try {
       comm::throw_everywhere(communicator, unreadable);
       if (is_for_one(line)) {
-        comm::rank_zero_or_none(communicator, [&] { run_for_one(line, config, communicator.size()); });
+        const comm::Nodes nodes = find_nodes(config, communicator);
+        comm::rank_zero_or_none(communicator, [&] { run_for_one(line, config, nodes); });
         return;
       }
       Job job;

@@ -55,7 +55,7 @@ std::vector<float> node_gradient(std::size_t size, const comm::Nodes& nodes, int
   return sum;
 }
 
-/// What a rank has after some steps.
+/// The results of a rank's steps.
 struct Results {
   std::vector<std::vector<float>> taken;  ///< by step: the mean that the optimizer takes
   std::vector<ExchangeCounts> counts;     ///< by step

@@ -46,7 +46,8 @@ refused 2 "HOSTS '1': expected 2 to 250" up 1 100mbit
 refused 2 "HOSTS 'four'" run four 100mbit -- true
 refused 2 "RATE 'fast': expected a rate such as 100mbit" up 4 fast
 refused 2 "RATE '0mbit'" run 2 0mbit -- true
-refused 2 "expected: run HOSTS RATE -- COMMAND" run 2 100mbit true
+refused 2 "expected: run HOSTS\[xRANKS\] RATE -- COMMAND" run 2 100mbit true
+refused 2 "HOSTS '2x0'" run 2x0 100mbit -- true
 refused 2 "'': expected run, up, exec, measure, down or check"
 DRAGONN_CLUSTER_AWAKE=coffee refused 2 "DRAGONN_CLUSTER_AWAKE 'coffee': expected poll, spin or no" up 2 100mbit
 refused 1 "no cluster '$DRAGONN_CLUSTER' is up" measure
@@ -54,7 +55,7 @@ refused 1 "no cluster '$DRAGONN_CLUSTER' is up" exec true
 refused 1 "no cluster '$DRAGONN_CLUSTER' is up" down
 
 for word in -h --help; do
-  output=$("$cluster" $word) && [[ $output == *"netns_cluster.sh run HOSTS RATE -- COMMAND"* ]] || fail "$word: $output"
+  output=$("$cluster" $word) && [[ $output == *"netns_cluster.sh run HOSTS[xRANKS] RATE -- COMMAND"* ]] || fail "$word: $output"
 done
 
 # is EXPRESSION: a comparison of numbers.
@@ -133,6 +134,15 @@ for method in topk oktopk dense; do
   [ -n "$(parameters_hash "local-$method")" ] || fail "$method: no hash"
   [ "$(parameters_hash "local-$method")" = "$(parameters_hash "hosts-$method")" ] || fail "$method: other parameters on hosts"
 done
+# Several ranks on a host are a node, whose exchange has two levels.
+settings=(--set compression.method=topk --set train.epochs=1)
+"$BIN/dragonn-train" quick.toml --workers 4 "${settings[@]}" --set comm.workers_per_node=2 --output local-nodes 2>/dev/null ||
+  fail "nodes, local"
+"$cluster" exec --hosts 2x2 "$BIN/dragonn-train" quick.toml "${settings[@]}" --output hosts-nodes >hosts.log 2>&1 ||
+  fail "nodes, hosts: $(tail -3 hosts.log)"
+grep -q "2 nodes of 2 workers: gradients are summed inside a node" hosts-nodes/log.txt || fail "the nodes are not found: $(head -9 hosts.log)"
+[ "$(parameters_hash local-nodes)" = "$(parameters_hash hosts-nodes)" ] || fail "other parameters on nodes"
+[ "$(parameters_hash local-nodes)" != "$(parameters_hash local-topk)" ] || fail "nodes do not matter"
 names=$("$cluster" exec --hosts 3 hostname 2>/dev/null | sort | tr '\n' ' ')
 [ "$names" = "$(printf '%s ' "$DRAGONN_CLUSTER"-host{1,2,3})" ] || fail "three ranks on '$names'"
 "$cluster" down || fail "down"

@@ -17,6 +17,15 @@ for case in "4 topk" "3 dgc" "2 dragonn" "4 dense" "3 randomk" "3 signsgd" "4 qs
   [ "$(losses "local-$method")" = "$(losses "mpi-$method")" ] || fail "$case: other losses under mpirun"
 done
 
+# Two levels, on 2 x 2 and 3 + 1 workers.
+for per_node in 2 3; do
+  nodes="--set comm.workers_per_node=$per_node --set comm.hierarchy=node --set compression.method=dgc"
+  "$train" quick.toml --workers 4 $nodes --output "local-nodes-$per_node" 2>/dev/null || fail "$nodes, local"
+  timeout 300 mpirun -np 4 "$train" quick.toml $nodes --output "mpi-nodes-$per_node" 2>mpi.log || fail "$nodes, mpirun: $(tail -3 mpi.log)"
+  [ -n "$(parameters_hash "local-nodes-$per_node")" ] &&
+    [ "$(parameters_hash "local-nodes-$per_node")" = "$(parameters_hash "mpi-nodes-$per_node")" ] || fail "$nodes: other parameters under mpirun"
+done
+
 # Local steps with an optimizer for each worker, fragment by fragment.
 steps="--set update.scheme=local --set update.inner_steps=8 --set update.fragments=2 --set optimizer.name=adamw"
 steps="$steps --set update.overlap_steps=2 --set update.mix=0.5"

@@ -66,6 +66,17 @@ for name in tcp-replay replay; do
   [ -n "$(parameters_hash tcp-rounds)" ] && [ "$(parameters_hash tcp-rounds)" = "$(parameters_hash $name)" ] ||
     fail "$name: other parameters than tcp-rounds"
 done
+# Two levels: 2 x 2, 2 x 3, 3 x 2 and 3 + 1 workers.
+for case in "4 2 topk" "6 3 oktopk" "6 2 dgc" "4 3 topk"; do
+  read -r ranks per_node method <<<"$case"
+  nodes="--set comm.workers_per_node=$per_node --set comm.hierarchy=node --set compression.method=$method"
+  "$train" quick.toml --workers "$ranks" $nodes --output "local-nodes-$ranks-$per_node" 2>/dev/null || fail "$case, local nodes"
+  run "tcp-nodes-$ranks-$per_node" "$ranks" $nodes
+  [ -n "$(parameters_hash "tcp-nodes-$ranks-$per_node")" ] &&
+    [ "$(parameters_hash "local-nodes-$ranks-$per_node")" = "$(parameters_hash "tcp-nodes-$ranks-$per_node")" ] ||
+    fail "$case: other parameters over TCP in two levels"
+done
+grep -q "2 nodes of 2 workers: gradients are summed inside a node" tcp-nodes-4-2/log.txt || fail "the log does not say the nodes"
 demo="--set compression.method=demo --set optimizer.name=signsgd --set update.average=senders --set update.delay_steps=1"
 "$train" quick.toml --workers 3 $demo --output local-demo 2>/dev/null || fail "demo, local"
 run tcp-demo 3 $demo

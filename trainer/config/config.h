@@ -84,6 +84,11 @@ constexpr auto choices(Bootstrap) {
   return std::array{"mpi", "tcp"};
 }
 
+enum class Hierarchy { kAuto, kOff, kNode };
+constexpr auto choices(Hierarchy) {
+  return std::array{"auto", "off", "node"};
+}
+
 enum class RunsCoordinator { kRankZero, kSeparate };
 constexpr auto choices(RunsCoordinator) {
   return std::array{"rank_zero", "separate"};

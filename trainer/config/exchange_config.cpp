@@ -171,6 +171,7 @@ void check_without_run(const Config& config) {
   const CommConfig& comm = config.comm;
   require(comm.backend != Backend::kNccl,
           "comm.backend = \"nccl\" needs gradients on a GPU: expected auto | mpi | tcp");
+  require(comm.hierarchy != Hierarchy::kNode, "comm.hierarchy = \"node\" needs a training run: expected auto or off");
   require(comm.workers == 1,
           "comm.workers = {}: expected 1; each process is one worker, and its launcher sets their number",
           comm.workers);
@@ -252,6 +253,8 @@ void check_elastic(const Config& config) {
   const auto refuse = [](bool is_set, const char* what, const char* expected) {
     require(!is_set, "comm.elastic = true does not go with {}: expected {}", what, expected);
   };
+  refuse(comm.hierarchy == Hierarchy::kNode, "comm.hierarchy = \"node\", as nodes change with the workers",
+         "\"auto\" or \"off\"");
   refuse(config.train.non_finite == NonFinite::kSkip, "train.non_finite = \"skip\"", "\"error\"");
   refuse(config.compression.select_tensors.is(SelectTensors::kCostModel),
          "compression.select_tensors = \"cost_model\", which measures this group of workers", "\"all\", or elements");
@@ -280,6 +283,13 @@ void check_comm(const Config& config) {
           "update.average = \"senders\" does not go with comm.backend = \"nccl\", as the host counts senders: expected "
           "\"ranks\", or \"mpi\" or \"tcp\"");
   require(
+      !is_nccl || comm.hierarchy != Hierarchy::kNode,
+      "comm.hierarchy = \"node\" does not go with comm.backend = \"nccl\": expected \"auto\" or \"off\", or \"mpi\" or "
+      "\"tcp\"");
+  require(comm.hierarchy != Hierarchy::kNode || !config.compression.select_tensors.is(SelectTensors::kCostModel),
+          "comm.hierarchy = \"node\" does not go with compression.select_tensors = \"cost_model\", whose costs are of "
+          "one level: expected \"auto\" or \"off\", or all tensors");
+  require(
       is_nccl || comm.bootstrap == Bootstrap::kMpi,
       "comm.bootstrap = \"{}\" is of no use with comm.backend = \"{}\": expected comm.backend = \"nccl\" or \"tcp\"",
       name_of(comm.bootstrap), backend);
@@ -293,6 +303,19 @@ void check_comm(const Config& config) {
   require_tcp("secret_file", comm.secret_file);
   if (!comm.rendezvous.empty()) comm::parse_rendezvous(comm.rendezvous);
   check_elastic(config);
+}
+
+exchange::ExchangeRules rules_on(const RunSpec& config, const comm::Nodes& nodes) {
+  const CommConfig& comm = config.comm;
+  const bool suits = comm.backend != Backend::kNccl && !comm.elastic && !config.compression.is_dense() &&
+                     !config.compression.select_tensors.is(SelectTensors::kCostModel) && nodes.count() > 1 &&
+                     nodes.places() > 1;
+  exchange::ExchangeRules rules = config.rules;
+  if (nodes.most() == 1 || comm.hierarchy == Hierarchy::kOff || (comm.hierarchy == Hierarchy::kAuto && !suits))
+    return rules;
+  rules.nodes = nodes;
+  rules.buckets.pieces = static_cast<std::size_t>(nodes.places());
+  return rules;
 }
 
 void check_exchange(const Config& config, const exchange::ExchangeRules& rules) {

@@ -23,6 +23,9 @@ void require(bool fits, fmt::format_string<Args...> otherwise, Args&&... args) {
 /// Returns the rules of a resolved config.
 exchange::ExchangeRules exchange_rules(const Config& config);
 
+/// Returns the rules of a config for workers on these nodes: with two levels if comm.hierarchy says so.
+exchange::ExchangeRules rules_on(const RunSpec& config, const comm::Nodes& nodes);
+
 /// Checks what moves between GPUs without the host, and how workers connect. @throws ConfigError naming the keys.
 void check_comm(const Config& config);
 

@@ -57,7 +57,7 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
   const data::BatchRules rules = batch_rules(config, group);
   state.lay_out(rules.batch * static_cast<std::uint64_t>(rules.world), loader.steps_per_epoch());
   ParameterArena& arena = state.network.arena();
-  gradient_exchange = std::make_unique<exchange::GradientExchange>(config.rules, arena, communicator);
+  gradient_exchange = std::make_unique<exchange::GradientExchange>(plan.rules, arena, communicator);
   scheme = config.update.scheme.entry().make(config.update.scheme.settings, arena);
   if (config.train.gradient_accumulation > 1) accumulated_ = Buffer<float>(arena.size(), state.device());
   sample.timers = StepTimers(communicator.clock());
@@ -86,10 +86,16 @@ DataPosition Generation::reshard_from(StateSource& source) {
   };
   DataPosition stopped = state.reshard_from(source, size, continue_epoch);
   scheme->load_shared(source.model(), kScheme);
+  const comm::Nodes saved_nodes = exchange::saved_nodes(source.model(), source.workers());
+  const bool has_levels = saved_nodes.most() > 1 || gradient_exchange->nodes().most() > 1;
+  if (has_levels && saved_nodes != gradient_exchange->nodes()) {
+    for (const auto& [saved, what] : gradient_exchange->ranks_to_take(saved_nodes))
+      gradient_exchange->reshard_from(source.rank(saved), what);
+  }
   if (source.has_same_ranks(size)) {
     const Archive own = source.rank(rank);
     state.load_optimizer(source.model(), own);
-    gradient_exchange->load(own);
+    if (saved_nodes == gradient_exchange->nodes()) gradient_exchange->load(own);
     scheme->load(own, kScheme);
     state.load_rank(own, stopped, continue_epoch);
     if (source.model().contains(kSelection))
@@ -97,7 +103,7 @@ DataPosition Generation::reshard_from(StateSource& source) {
   } else {
     for (const auto& [saved, what] : source.ranks_to_take(rank, size)) {
       const Archive archive = source.rank(saved);
-      gradient_exchange->reshard_from(archive, what);
+      if (!has_levels) gradient_exchange->reshard_from(archive, what);
       if (what.methods) state.load_optimizer(source.model(), archive);
       if (exchange::reshards(exchange::part_name(entry), entry.resize, archive, kScheme))
         scheme->reshard_from(archive, kScheme, what);
@@ -118,6 +124,7 @@ void Generation::save(Archive* model, Archive& rank, std::span<const float> mean
 void Generation::save_model(Archive& model, std::span<const float> mean_statistics) {
   state.save(model, model_parameters(), mean_statistics);
   scheme->save_shared(model, kScheme);
+  gradient_exchange->save_shared(model);
   // What was measured for an advice alone decides nothing: a resumed run measures it anew.
   if (selection && wants_costs(config, communicator.size())) model.put_text(kSelection, to_json(*selection));
 }

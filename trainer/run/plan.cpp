@@ -82,13 +82,25 @@ double largest_fragment_bytes(const RunPlan& plan) {
   return std::ranges::max(bytes);
 }
 
+/// Returns what a plan for several nodes is about; empty for workers that share one and exchange in one level.
+std::string describe_nodes(const RunPlan& plan) {
+  const std::string nodes = comm::describe(plan.nodes);
+  if (plan.rules.nodes)
+    return fmt::format("  {}: each worker sends {} of gradients inside its node, and what follows to other nodes\n",
+                       nodes, bytes_text(plan.exchange.inside_bytes));
+  return plan.nodes.count() > 1 && plan.nodes.most() > 1
+             ? fmt::format("  {}, and one level: each worker exchanges all buckets with all others\n", nodes)
+             : "";
+}
+
 std::string describe_cost(const RunPlan& plan) {
   const comm::Prediction cost = plan.exchange.cost();
+  std::string text = describe_nodes(plan);
   const bool is_rare = plan.steps_per_exchange > 1;
   const std::size_t fragments = plan.update.fragments;
   const char* const unit = fragments > 1 ? "round" : is_rare ? "exchange" : "step";
-  std::string text = fmt::format("  {} sent per worker and {} ({:.0f} bytes; dense: {})", bytes_text(cost.bytes_sent),
-                                 unit, cost.bytes_sent, bytes_text(plan.dense_cost.bytes_sent));
+  text += fmt::format("  {} sent per worker and {} ({:.0f} bytes; dense: {})", bytes_text(cost.bytes_sent), unit,
+                      cost.bytes_sent, bytes_text(plan.dense_cost.bytes_sent));
   if (cost.header.bytes > 0) text += fmt::format(", {} of headers", bytes_text(cost.header.bytes));
   text += fmt::format("; {:.0f} messages one after the other (dense: {:.0f})\n", cost.chain().messages,
                       plan.dense_cost.chain().messages);
@@ -199,14 +211,28 @@ ByteForecast per_step(ByteForecast forecast, std::uint64_t steps_per_exchange) {
   return forecast;
 }
 
-RunPlan plan_run(const RunSpec& config, const layers::Network& network, int world_size, const Device& device) {
+comm::Nodes given_nodes(const Config& config, int workers) {
+  const int per_node = static_cast<int>(config.comm.workers_per_node);
+  return comm::Nodes::of_size(workers, per_node > 0 ? per_node : workers);
+}
+
+comm::Nodes find_nodes(const Config& config, comm::Communicator& communicator) {
+  if (config.comm.workers_per_node > 0) return given_nodes(config, communicator.size());
+  return comm::find_nodes(communicator);
+}
+
+RunPlan plan_run(const RunSpec& config, const layers::Network& network, const comm::Nodes& nodes,
+                 const Device& device) {
+  const int world_size = nodes.ranks();
   RunPlan plan;
+  plan.nodes = nodes;
+  plan.rules = rules_on(config, nodes);
   plan.layers = network.summary();
   plan.parameters = network.arena().size();
   const bool has_device_messages = config.comm.backend == Backend::kNccl;
-  plan.exchange = exchange::plan_exchange(config.rules, network.arena(), config.compression.density, world_size,
+  plan.exchange = exchange::plan_exchange(plan.rules, network.arena(), config.compression.density, world_size,
                                           has_device_messages ? device : Device{});
-  plan.bytes = exchange::forecast_bytes(config.rules, plan.exchange, config.compression.density, world_size);
+  plan.bytes = exchange::forecast_bytes(plan.rules, plan.exchange, config.compression.density, world_size);
   plan.dense_cost = exchange::predict_dense_step(config.rules, network.arena(), world_size);
   plan.update = config.update.traits();
   require(!plan.update.skips_steps || !network.carries_state(),
@@ -214,9 +240,9 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
           "update.inner_steps_from workers leave out batches: expected update.inner_seconds = 0",
           config.model.name);
   plan.steps_per_exchange = config.update.steps_per_exchange();
-  const std::vector<exchange::Bucket> buckets = exchange::make_buckets(network.arena(), config.rules.buckets);
+  const std::vector<exchange::Bucket> buckets = exchange::make_buckets(network.arena(), plan.rules.buckets);
   plan.overlap_obstacle = overlap_obstacle(
-      config, network.arena(), exchange::group_slices(buckets, exchange::make_groups(buckets, config.rules.fusion)));
+      config, network.arena(), exchange::group_slices(buckets, exchange::make_groups(buckets, plan.rules.fusion)));
 
   const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
   const std::size_t evaluation = network.evaluation_bytes(static_cast<std::size_t>(config.train.eval_batch_size));
@@ -258,7 +284,7 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, int worl
 void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& arena, int world_size,
                    const Device& device) {
   const double density = config.compression.density;
-  if (!wants_costs(config, world_size) || (config.compression.selects() && density >= 1)) return;
+  if (plan.rules.nodes || !wants_costs(config, world_size) || (config.compression.selects() && density >= 1)) return;
   std::vector<exchange::Bucket> buckets;
   for (const exchange::BucketPlan& planned : plan.exchange.buckets) buckets.push_back(planned.bucket);
   const bool overlaps = config.compression.overlap && plan.overlap_obstacle.empty();
@@ -306,8 +332,9 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   text += fmt::format("  {:<48} {:>12} {:>12} {:>10}\n", "bucket", "elements", "k", "");
   for (const exchange::BucketPlan& planned : plan.exchange.buckets) {
     const bool is_part = plan.update.fragments > 1;
-    text += fmt::format("  {:<48} {:>12} {:>12} {:>10}{}\n", planned.bucket.name, planned.bucket.size, planned.k,
-                        name_of(planned.form), is_part ? fmt::format("  fragment {}", planned.bucket.fragment) : "");
+    text += fmt::format("  {:<48} {:>12} {:>12} {:>10}{}{}\n", planned.bucket.name, planned.bucket.size, planned.k,
+                        name_of(planned.form), is_part ? fmt::format("  fragment {}", planned.bucket.fragment) : "",
+                        plan.rules.nodes ? fmt::format("  place {}", planned.place) : "");
   }
   text += describe_cost(plan);
   if (config.compression.overlap)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/nodes.h"
 #include "exchange/exchange_plan.h"
 #include "layers/network.h"
 #include "trainer/config/config.h"
@@ -20,6 +21,8 @@
 namespace dragonn::trainer {
 
 struct RunPlan {
+  comm::Nodes nodes = {};
+  exchange::ExchangeRules rules = {};  ///< of the config, for these nodes
   std::vector<layers::LayerSummary> layers;
   std::size_t parameters = 0;
   exchange::ExchangePlan exchange;
@@ -41,12 +44,18 @@ struct RunPlan {
 /// Returns the forecast for a step, where one in `steps_per_exchange` exchanges.
 ByteForecast per_step(ByteForecast of_exchange, std::uint64_t steps_per_exchange);
 
+/// Returns the nodes that comm.workers_per_node makes of so many workers; without it they share one.
+comm::Nodes given_nodes(const Config& config, int workers);
+/// Collective. Returns those, or without comm.workers_per_node the nodes that there are (comm::find_nodes).
+comm::Nodes find_nodes(const Config& config, comm::Communicator& communicator);
+
 /// Local. Plans a run. @param network made for `device`; it needs no memory yet.
-RunPlan plan_run(const RunSpec& config, const layers::Network& network, int world_size, const Device& device = {});
+RunPlan plan_run(const RunSpec& config, const layers::Network& network, const comm::Nodes& nodes,
+                 const Device& device = {});
 
 /// Local. Adds the cost model's decisions for the plan's buckets at the target density, and the advice. Does nothing if
-/// the network or the profile is not given, and would have to be measured. @throws ConfigError, DataError (see
-/// given_profile).
+/// the network or the profile is not given, and would have to be measured, or if the exchange has two levels. @throws
+/// ConfigError, DataError (see given_profile).
 void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& arena, int world_size,
                    const Device& device = {});
 

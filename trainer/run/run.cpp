@@ -118,6 +118,14 @@ std::string describe_compute(const NetworkConfig& network) {
                      slowest, is_measured ? "its CPU time" : "no time");
 }
 
+/// Logs the nodes of workers that are on several, and what the exchange makes of them.
+void log_nodes(const RunPlan& plan, int rank) {
+  if (plan.nodes.count() == 1 && !plan.rules.nodes) return;
+  log::info(rank, "{}: {}", comm::describe(plan.nodes),
+            plan.rules.nodes ? "gradients are summed inside a node, and exchanged between nodes (comm.hierarchy)"
+                             : "every worker exchanges with all others");
+}
+
 /// Logs the kind of the run's times, if a network is modelled.
 void log_network(const Config& config, const comm::Communicator& communicator) {
   const auto network = config.network.modelled();
@@ -217,10 +225,11 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
   std::optional<layers::Network> network;
   std::string checkpoint;
   lock_ = {};  // of a group that failed before it had begun
+  const comm::Nodes nodes = find_nodes(job_.config, communicator);
   comm::all_ranks_or_none(communicator, [&] {
     fault_point("start");
     network = make_network(job_.config, *job_.data.train, choice.device);
-    plan_ = plan_run(job_.config, *network, communicator.size(), choice.device);
+    plan_ = plan_run(job_.config, *network, nodes, choice.device);
   });
   check_resources(communicator, plan_, job_.config, job_.folder.path, choice);
   comm::all_ranks_or_none(communicator, [&] {
@@ -236,6 +245,7 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
             communicator.size(), comm::backend_name(communicator),
             describe_method(job_.config, plan_, communicator.size()));
   log::info(rank, "device: {}", choice.describe());
+  log_nodes(plan_, rank);
   log_network(job_.config, communicator);
   for (const std::string& note : job_.config.notes) log::info(rank, "{}", note);
   for (const std::string& note : job_.data.notes) log::info(rank, "{}", note);
@@ -252,12 +262,13 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
 }
 
 void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord& generation) {
+  const comm::Nodes nodes = find_nodes(job_.config, communicator);
   // A rank that fails here fails alone.
   if (!state_) {
     state_.emplace(job_.config, make_network(job_.config, *job_.data.train, choice.device));
     state_->commits = commits_;
   }
-  plan_ = plan_run(job_.config, state_->network, communicator.size(), state_->device());
+  plan_ = plan_run(job_.config, state_->network, nodes, state_->device());
   training_ = std::make_unique<Training>(job_, plan_, *state_, communicator);
   if (communicator.rank() == 0) log::set_file(job_.folder.log());
   log::info(communicator.rank(), "generation {}: {} workers (members {}); {}", generation.plan.number,

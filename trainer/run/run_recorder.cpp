@@ -181,6 +181,7 @@ void RunRecorder::record_residuals() {
   MagnitudeCounts magnitudes;
   kernels::HostMirror<float> residual;
   for (std::size_t bucket = 0; bucket < generation_.gradient_exchange->buckets().size(); ++bucket) {
+    if (!generation_.gradient_exchange->has(bucket)) continue;
     magnitudes.add(residual.of(generation_.gradient_exchange->memory(bucket).residual()));
   }
   communicator_.allreduce_sum(magnitudes.counts());
@@ -238,8 +239,8 @@ void RunRecorder::tell(const std::string& text, const StepAdvice& advice) {
 void RunRecorder::begin_traffic_check() {
   const double density = config_.compression.density;
   const int size = communicator_.size();
-  // What is assumed is for the whole model.
-  if (!config_.compression.selects() || size == 1 || plan_.update.fragments > 1) return;
+  // What is assumed is for the whole model, and all workers alike.
+  if (plan_.rules.nodes || !config_.compression.selects() || size == 1 || plan_.update.fragments > 1) return;
   exchange::ExchangePlan plan = plan_.exchange;
   if (generation_.selection && selects_by_cost(config_)) {
     const auto choices = bucket_choices(*generation_.selection, generation_.gradient_exchange->buckets());

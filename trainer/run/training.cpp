@@ -86,6 +86,7 @@ void Training::choose_tensors() {
       choices.push_back({density, std::vector<bool>(exchange.buckets().size(), false)});
     return exchange.restrict_to(std::move(choices));
   }
+  if (exchange.nodes().most() > 1) return selection.reset();  // what would be measured is the cost of one level
   // A restored decision may lack a density that this run's config schedules.
   const auto is_known = [&](double density) {
     return std::ranges::count(selection->densities, density, &DensityCosts::density) > 0;

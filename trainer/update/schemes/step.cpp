@@ -34,12 +34,11 @@ float mean_scale(const Generation& generation, View<const float> sum, std::int64
 void apply_mean(Generation& generation, const StepValues& values, std::span<const exchange::BucketSum> sums,
                 std::uint64_t step) {
   const TrainConfig& train = generation.config.train;
-  const int ranks = generation.communicator.size();
   float scale = 1;
   if (train.clip == Clip::kGlobal) {
     double squares = 0;
     for (const exchange::BucketSum& sum : sums) squares += optim::squared_norm(sum.values());
-    scale = optim::clip_scale(std::sqrt(squares) / ranks, train.clip_norm);
+    scale = optim::clip_scale(std::sqrt(squares) / generation.gradient_exchange->terms(), train.clip_norm);
   }
   optim::Optimizer& optimizer = *generation.state.optimizer;
   optimizer.begin_step(values.learning_rate, step);
