@@ -59,6 +59,7 @@ class DdpHook:
             raise ValueError(f"the parameters are on {len(devices)} devices: expected one for each process")
         self._places = {parameter: place for place, (_, parameter) in enumerate(named)}
         self._parts: List[int] = []
+        self._buckets: Dict[int, _Bucket] = {}  # by index
         self._begin()
         self.device = devices.pop()
         self.staging: Any = Direct() if self.device.type == "cpu" else Staging(self.device)
@@ -101,20 +102,17 @@ class DdpHook:
         if bucket.index() == 0:  # a backward() that failed in the middle may have left some
             self._give_up()
         places = [self._places[parameter] for parameter in bucket.parameters()]
-        layout = [(gradient.shape, gradient.stride(), gradient.storage_offset()) for gradient in bucket.gradients()]
         buffer, index = bucket.buffer(), bucket.index()
-        offset = buffer.storage_offset()
+        known = self._buckets.get(index)
+        if known is None or not known.is_of(places, buffer):
+            known = self._buckets[index] = _Bucket(places, buffer, bucket.gradients())
         for place in places:
             self._part_of[place] = index
         future: torch.futures.Future = torch.futures.Future(devices=[] if self.device.type == "cpu" else [self.device])
         self._waiting.append((future, index, buffer))
 
         def begin(host: torch.Tensor) -> None:
-            # A bucket of a sparse gradient, which is refused, holds nothing else.
-            views = [host] if host.is_sparse else [
-                torch.as_strided(host, shape, strides, host.storage_offset() + start - offset)
-                for shape, strides, start in layout]
-            self._guarded(lambda: self.exchange.begin(dict(zip(places, views))))
+            self._guarded(lambda: self.exchange._begin(known.records(self.exchange, host), {places[0]: host}))
 
         self.staging.to_host(index, buffer, begin)
         if bucket.is_last():
@@ -185,6 +183,37 @@ class DdpHook:
         if applied:
             watch = register_optimizer_step_pre_hook(lambda optimizer, *_: _check_momentum(optimizer, exchange, applied))
             weakref.finalize(self, watch.remove)
+
+
+class _Bucket:
+    """Where the gradients of a bucket lie, until DDP makes other buckets: to look at each in every step takes longer than
+    to select its entries."""
+
+    def __init__(self, places: List[int], buffer: torch.Tensor, gradients: List[torch.Tensor]) -> None:
+        self._places, self._buffer = places, _memory(buffer)
+        self._layout = [] if buffer.is_sparse else [
+            (gradient.shape, gradient.stride(), gradient.storage_offset()) for gradient in gradients]
+        self._host: Any = None
+        self._records: Any = None
+
+    def is_of(self, places: List[int], buffer: torch.Tensor) -> bool:
+        return self._places == places and self._buffer == _memory(buffer)
+
+    def records(self, exchange: Exchange, host: torch.Tensor) -> Any:
+        """The gradients for C, in the bucket or in its copy."""
+        if host.is_sparse:  # refused; such a bucket holds nothing else
+            return exchange._records({self._places[0]: host})
+        if self._host != _memory(host):
+            start = host.storage_offset() - self._buffer[-1]
+            views = [torch.as_strided(host, shape, stride, offset + start) for shape, stride, offset in self._layout]
+            self._records, self._host = exchange._records(dict(zip(self._places, views))), _memory(host)
+        return self._records
+
+
+def _memory(tensor: torch.Tensor) -> Any:
+    if tensor.is_sparse:
+        return None
+    return tensor.data_ptr(), tensor.numel(), tensor.dtype, tensor.storage_offset()
 
 
 def hook(state: DdpHook, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -86,24 +86,31 @@ class Exchange:
             raise ValueError(f"the gradient of {name} has gaps in memory: expected a contiguous one")
         return Array(place, address, _DTYPES[dtype.split(".")[-1]])
 
-    def _call_with(self, name: str, gradients: Mapping[int, Any], *others: int) -> None:
+    def _records(self, gradients: Mapping[int, Any]) -> Any:
+        """The gradients for C, checked."""
         records = [self._record(place, gradient) for place, gradient in gradients.items()]
-        call(name, self._open(), (Array * max(len(records), 1))(*records), len(records), ctypes.sizeof(Array),
-             *others)
+        return (Array * len(records))(*records)
+
+    def _call_with(self, name: str, records: Any, *others: int) -> None:
+        call(name, self._open(), records, len(records), ctypes.sizeof(Array), *others)
 
     def exchange(self, gradients: Iterable[Any]) -> None:
         """Collective. Replaces the gradients by their means over the ranks."""
         listed = list(gradients)
         if len(listed) != len(self.names):
             raise ValueError(f"there are {len(listed)} gradients: expected {len(self.names)}, one for each tensor")
-        self._call_with("exchange_gradients", dict(enumerate(listed)))
+        self._call_with("exchange_gradients", self._records(dict(enumerate(listed))))
 
     def begin(self, gradients: Mapping[int, Any]) -> None:
         """Collective. Begins to exchange these gradients, by the places of their tensors, and returns at once. wait() ends
         the exchange when every tensor has begun; until then gradients must not change, and no other call but test() and
         cancel() is possible."""
-        self._call_with("begin", gradients)
-        self._begun.update(gradients)
+        self._begin(self._records(gradients), gradients)
+
+    def _begin(self, records: Any, owners: Mapping[int, Any]) -> None:
+        """Begins with records that were made before, whose memory the owners keep."""
+        self._call_with("begin", records)
+        self._begun.update(owners)
 
     def test(self) -> bool:
         """Whether wait() would return at once."""

@@ -85,7 +85,7 @@ class LocalSteps:
             hosts = self._hosts
             for host, value in zip(hosts, values):
                 host.copy_(value)
-        self.exchange._call_with(name, dict(enumerate(hosts)), *arguments)
+        self.exchange._call_with(name, self.exchange._records(dict(enumerate(hosts))), *arguments)
         if hosts is not values:
             for host, value in zip(hosts, values):
                 value.copy_(host)
