@@ -337,7 +337,7 @@ TEST_SUITE("trainer") {
 
   TEST_CASE("virtual: workers of a node share its link, in every run alike, and compute the same") {
     // Inside a node as between nodes, so that the shared link alone makes the difference.
-    const Overrides together{"compression.method=topk", "network.workers_per_node=2",
+    const Overrides together{"compression.method=topk", "comm.hierarchy=off", "network.workers_per_node=2",
                              fmt::format("network.inside_latency_us={}", kLatency * 1e6),
                              fmt::format("network.inside_gbps={}", kBytesPerSecond * 8 / 1e9)};
     const VirtualRun alone = run_of(4, zero_compute(1, {"compression.method=topk"}));
@@ -346,10 +346,36 @@ TEST_SUITE("trainer") {
     CHECK(shared.times().back() > alone.times().back());
     CHECK(run_of(4, zero_compute(1, together)).times() == shared.times());
     CHECK(shared.summary["network"]["workers_per_node"] == 2);
+    const VirtualRun levels = run_of(4, zero_compute(1, {"compression.method=topk", "network.workers_per_node=2"}));
+    CHECK(levels.summary["bytes_sent_total"] != shared.summary["bytes_sent_total"]);  // two levels, by itself
     const Overrides unlike{"network.nodes=[3,1]", "network.up_gbps=[0.08,0.008]"};
     const VirtualRun uneven = run_of(4, zero_compute(1, unlike));
     CHECK(uneven.summary["network"]["nodes"] == Json{3, 1});
     CHECK(uneven.times().back() > run_of(4, zero_compute(1, {unlike[0]})).times().back());
+  }
+
+  TEST_CASE("virtual: by link a slow worker selects less, so that a step is faster with as many entries in all") {
+    const Overrides uneven{"compression.method=topk",
+                           "compression.density=0.1",
+                           "compression.bucket=model",
+                           "compression.allgather.route=direct",
+                           "network.up_gbps=[0.0008,0.008,0.008,0.008]",
+                           "network.down_gbps=[0.008,0.008,0.008,0.008]"};
+    Overrides by_link = uneven;
+    by_link.push_back("compression.share=by_link");
+    const VirtualRun equal = run_of(4, zero_compute(1, uneven)), shared = run_of(4, zero_compute(1, by_link));
+    CHECK(shared.times().back() * 1.5 < equal.times().back());
+    const std::vector<double> selected = shared.steps.back().at("selected");
+    CHECK(selected[0] < 0.2 * selected[1]);
+    double sum = 0;
+    for (const double count : selected) sum += count;
+    double before = 0;
+    for (const double count : equal.steps.back().at("selected")) before += count;
+    CHECK(sum == about(before, 0.02));
+    CHECK_THROWS_WITH_AS(run_of(4, zero_compute(1, {"compression.method=topk", "compression.share=by_link"})),
+                         "compression.share = \"by_link\" needs the rates of the links: expected network.model = "
+                         "\"alpha-beta\" and network.up_gbps, with a rate for each node",
+                         ConfigError);
   }
 
   TEST_CASE("virtual: nodes that do not fit the workers are refused") {

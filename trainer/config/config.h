@@ -69,6 +69,11 @@ constexpr auto choices(AccForm) {
   return std::array{"raw", "folded"};
 }
 
+enum class Share { kEqual, kByLink };
+constexpr auto choices(Share) {
+  return std::array{"equal", "by_link"};
+}
+
 enum class SelectTensors { kAll, kCostModel };
 constexpr auto choices(SelectTensors) {
   return std::array{"all", "cost_model"};
