@@ -21,6 +21,15 @@ void copy_unless_in_place(std::span<const std::byte> source, std::span<std::byte
   if (source.data() != target.data() && !source.empty()) std::memcpy(target.data(), source.data(), source.size());
 }
 
+/// Returns what takes a block of a size that all ranks know.
+template <class SizeOf>
+auto exactly(Communicator& communicator, SizeOf size_of) {
+  return [&communicator, size_of](Request& receive, int owner) {
+    communicator.wait_exactly(receive, size_of(owner));
+    return size_of(owner);
+  };
+}
+
 /// Gathers on a ring: every rank passes on to the next rank what it received last. Block r of `all` is rank r's. P-1
 /// messages. @param bytes_of returns the bytes of a rank's place.
 /// @param take completes the receive of a rank's block and returns its bytes.
@@ -51,15 +60,38 @@ void ring_allgather(Communicator& communicator, std::span<std::byte> all, std::s
   if (ranks > 1) communicator.wait(sent);
 }
 
+/// Gathers with a message from each rank to each other one, first to the next rank. P-1 messages at the same time.
+/// @param pending is scratch.  Other parameters as of ring_allgather.
+template <class BytesOf, class Take, class OnBlock>
+void direct_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t my_offset, std::size_t my_bytes,
+                      BytesOf bytes_of, Take take, OnBlock on_block, std::vector<Request>& pending) {
+  const int ranks = communicator.size(), me = communicator.rank();
+  const View<const std::byte> mine(all.subspan(my_offset, my_bytes));
+  pending.clear();
+  std::size_t offset = my_offset;
+  for (int step = 1; step < ranks; ++step) {  // backwards, as on the ring
+    const int source = wrap(me - step, ranks);
+    if (source == ranks - 1) offset = all.size();
+    offset -= bytes_of(source);
+    pending.push_back(communicator.irecv(source, kTagAllgather, all.subspan(offset, bytes_of(source))));
+  }
+  for (int step = 1; step < ranks; ++step)
+    pending.push_back(communicator.isend(wrap(me + step, ranks), kTagAllgather, mine));
+  on_block(me, my_bytes);
+  const std::span<Request> receives = std::span(pending).first(pending.size() / 2);
+  for (std::size_t i = 0; i < receives.size(); ++i) {
+    const int source = wrap(me - 1 - static_cast<int>(i), ranks);
+    on_block(source, take(receives[i], source));
+  }
+  for (Request& sent : std::span(pending).last(receives.size())) communicator.wait(sent);
+}
+
 /// Gathers on a ring blocks of sizes that all ranks know.
 /// @param size_of returns the bytes of a rank's block.
 template <class SizeOf>
 void ring_allgather(Communicator& communicator, std::span<std::byte> all, std::size_t my_offset, SizeOf size_of) {
-  const auto take = [&](Request& receive, int owner) {
-    communicator.wait_exactly(receive, size_of(owner));
-    return size_of(owner);
-  };
-  ring_allgather(communicator, all, my_offset, size_of(communicator.rank()), size_of, take, [](int, std::size_t) {});
+  ring_allgather(communicator, all, my_offset, size_of(communicator.rank()), size_of, exactly(communicator, size_of),
+                 [](int, std::size_t) {});
 }
 
 /// Gathers by recursive doubling: pairs of ranks at distance 1, 2, 4, ... exchange all that they have. log2 P messages;
@@ -236,19 +268,23 @@ std::size_t Communicator::place_of(std::size_t rank, std::span<const std::size_t
 }
 
 void Communicator::allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes,
-                                      View<std::byte> all) {
+                                      View<std::byte> all, GatherRoute route) {
   const auto me = static_cast<std::size_t>(rank());
   const std::size_t my_offset = place_of(me, sizes, all.size());
   DRAGONN_CHECK(mine.size() == sizes[me], "allgather of {} bytes from rank {}, which announced {}", mine.size(), me,
                 sizes[me]);
   copy_unless_in_place(mine.host(), all.host().subspan(my_offset, mine.size()));
   const ScopedOperation operation(shared_.activity, "allgather");
-  ring_allgather(*this, all.host(), my_offset, [&](int r) { return sizes[static_cast<std::size_t>(r)]; });
+  const auto size_of = [sizes](int r) { return sizes[static_cast<std::size_t>(r)]; };
+  if (route == GatherRoute::kRing) return ring_allgather(*this, all.host(), my_offset, size_of);
+  direct_allgather(
+      *this, all.host(), my_offset, mine.size(), size_of, exactly(*this, size_of), [](int, std::size_t) {}, gathers_);
 }
 
 void Communicator::allgather_messages(View<const std::byte> mine, std::span<const std::size_t> capacities,
                                       View<std::byte> all,
-                                      const std::function<void(int rank, std::size_t bytes)>& on_message) {
+                                      const std::function<void(int rank, std::size_t bytes)>& on_message,
+                                      GatherRoute route) {
   const auto me = static_cast<std::size_t>(rank());
   const std::size_t my_offset = place_of(me, capacities, all.size());
   DRAGONN_CHECK(mine.size() <= capacities[me] && mine.data() == all.data() + my_offset,
@@ -256,6 +292,8 @@ void Communicator::allgather_messages(View<const std::byte> mine, std::span<cons
   const ScopedOperation operation(shared_.activity, "allgather");
   const auto bytes_of = [&](int r) { return capacities[static_cast<std::size_t>(r)]; };
   const auto take = [&](Request& receive, int) { return wait(receive); };
+  if (route == GatherRoute::kDirect)
+    return direct_allgather(*this, all.host(), my_offset, mine.size(), bytes_of, take, on_message, gathers_);
   ring_allgather(*this, all.host(), my_offset, mine.size(), bytes_of, take, on_message);
 }
 

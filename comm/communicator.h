@@ -69,6 +69,14 @@ struct Request {
   std::int64_t message = -1;  ///< SpanDetail::message, while a timeline records
 };
 
+/// How a gather of varying sizes goes: round a ring, on which every rank passes on what it gets, or with a message from
+/// each rank to each other one. Both send the same bytes; on a ring they all pass every link, so that the slowest one
+/// decides, and directly each link carries what its own rank has to say, P-1 times.
+enum class GatherRoute { kRing, kDirect };
+constexpr auto choices(GatherRoute) {
+  return std::array{"ring", "direct"};
+}
+
 /// The way of data from one rank to another: a message between the two, allgather() of that many bytes from each rank,
 /// a gather of varying sizes, or a broadcast.
 struct Route {
@@ -154,14 +162,16 @@ class Communicator {
   /// `all`.
   void allgather(View<const std::byte> mine, View<std::byte> all);
   /// Gathers sizes[r] bytes from rank r, back to back in rank order. `sizes` is known on every rank.
-  void allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes, View<std::byte> all);
+  void allgather_variable(View<const std::byte> mine, std::span<const std::size_t> sizes, View<std::byte> all,
+                          GatherRoute route = GatherRoute::kRing);
   /// Gathers messages whose sizes only their senders know: rank r's goes to the place of capacities[r] bytes in `all`,
   /// places back to back in rank order. `mine` is the beginning of its own place.
   /// @param capacities the same on all ranks.
   /// @param on_message is called once for each rank, the own one first, with the message's size; other messages may
   /// still be under way.  @throws CommError if a message is larger than its room.
   void allgather_messages(View<const std::byte> mine, std::span<const std::size_t> capacities, View<std::byte> all,
-                          const std::function<void(int rank, std::size_t bytes)>& on_message);
+                          const std::function<void(int rank, std::size_t bytes)>& on_message,
+                          GatherRoute route = GatherRoute::kRing);
   /// Returns the ranks that data of `source` passes on its way to this one: the source first, the rank that sends it
   /// here last. For errors: each of them can have changed it.
   std::vector<int> senders(int source, const Route& route) const;
@@ -302,6 +312,7 @@ class Communicator {
   DeviceTransport* device_transport_ = nullptr;
   Buffer<std::byte> scratch_;  // what a reduction receives
   AllreduceScratch allreduce_scratch_;
+  std::vector<Request> gathers_;  // of a direct gather
 };
 
 /// Makes the messages of a scope size-only: they count, and cost virtual time, as if they had content, but nothing is

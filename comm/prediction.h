@@ -101,6 +101,10 @@ inline Chain allgather_chain(double bytes, int ranks) {
 inline Chain ring_gather_chain(double bytes, int ranks) {
   return {ranks - 1.0, bytes * share_of_others(ranks)};
 }
+/// Gathering `bytes` from each rank, with a message from each to each other one.
+inline Chain direct_gather_chain(double bytes, int ranks) {
+  return {ranks > 1 ? 1.0 : 0.0, bytes * (ranks - 1)};
+}
 inline Chain broadcast_chain(double bytes, int ranks) {
   return {depth(ranks), rounds(ranks) * bytes};
 }

@@ -130,7 +130,7 @@ class Training:
         folder.mkdir(parents=True, exist_ok=True)
         state = {"step": self.step, "model": self.model.module.state_dict(), "optimizer": self.optimizer.state_dict()}
         if self.hook:
-            state["exchange"] = self.hook.exchange.state()
+            state["hook"] = self.hook.state_dict()
         torch.save(state, self.path(folder))
 
     def resume(self, folder):
@@ -139,7 +139,7 @@ class Training:
         self.model.module.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.hook:
-            self.hook.exchange.load_state(state["exchange"])
+            self.hook.load_state_dict(state["hook"])
 
     def result(self):
         losses = torch.tensor(self.losses, dtype=torch.float64)

@@ -109,6 +109,22 @@ void check_senders(const SparseCollectiveEntry& collective) {
       collective.name, fmt::join(fitting<SparseCollectiveEntry>(knows), ", ")));
 }
 
+/// Checks that each rank may select another number of entries.
+void check_shares(const ExchangeRules& rules, const SelectionTraits& selection) {
+  const auto refuse = [](const std::string& what, const std::string& instead) {
+    throw ConfigError(fmt::format("compression.share = \"by_link\" does not go with {}: {}", what, instead));
+  };
+  if (rules.collective.name != "allgather")
+    refuse(fmt::format("collective '{}'", rules.collective.name),
+           "expected \"allgather\", whose lists may differ in length");
+  if (selection.shared_indices || selection.partitioned || selection.leader_only)
+    refuse(fmt::format("sparsifier '{}'", rules.sparsifier.name),
+           "expected one by which each worker selects for itself");
+  const std::string& layout = rules.collective.settings.text("layout");
+  if (layout == "fixed" || layout == "padded")
+    refuse(fmt::format("compression.allgather.layout = \"{}\"", layout), "expected \"auto\" or \"unpadded\"");
+}
+
 /// Checks that each exchanged sum is that of the values that left, for a memory that adds it to the sum of estimates.
 void check_estimates(const ExchangeRules& rules, const MemoryEntry& memory) {
   const auto refuse = [&](const std::string& what, const std::string& instead) {
@@ -148,6 +164,7 @@ void check_rules(const ExchangeRules& rules) {
   if (rules.averages_senders) {
     check_senders(Registry<SparseCollectiveEntry>::instance().at(rules.collective.name));
   }
+  if (!rules.shares.empty()) check_shares(rules, selection);
   const MemoryEntry& memory = memory_entry(rules);
   if (memory.estimates) check_estimates(rules, memory);
   if (selection.rescaled && memory.conserves) {
@@ -160,7 +177,13 @@ void check_rules(const ExchangeRules& rules) {
 SelectionTraits exchanged_selection(const ExchangeRules& rules) {
   SelectionTraits selection = selection_traits(rules.sparsifier);
   if (rules.coding.is_lossy() && !rules.coding.carries_sums()) selection.shared_indices = false;
+  if (!rules.shares.empty()) selection.fixed_size = selection.at_most_k = false;  // k is another one on each rank
   return selection;
+}
+
+double density_of(const ExchangeRules& rules, int rank, double density) {
+  if (rules.shares.empty()) return density;
+  return std::min(1.0, density * rules.shares.at(static_cast<std::size_t>(rank)));
 }
 
 std::size_t target_of(const ExchangeRules& rules, const Bucket& bucket, double density) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "codec/list_codec.h"
 #include "comm/nodes.h"
@@ -32,6 +33,10 @@ struct ExchangeRules {
   bool averages_senders = false;   ///< divide an entry of a sum by the ranks that sent it, not by all
   bool bypass_density_one = true;  ///< exchange dense if k reaches n, instead of running the sparsifier
   std::uint64_t seed = 1;
+  /// What each sender (a worker, with two levels a node) selects of what all would at equal shares, by rank, with a
+  /// mean of 1: for a slow link less. Empty: all select as many. Error feedback keeps the rest, and no form depends on
+  /// it.
+  std::vector<double> shares = {};
   /// The nodes of the group, if the exchange has two levels (exchange/node_sums.h).
   std::optional<comm::Nodes> nodes = {};
 
@@ -58,6 +63,9 @@ void check_rules(const ExchangeRules& rules);
 /// Returns the traits of the sparsifier's selections as the exchange makes use of them: a code of values that carries
 /// no sums needs lists, also of indices that all ranks know.
 SelectionTraits exchanged_selection(const ExchangeRules& rules);
+
+/// Returns the density at which a rank selects, by its share.
+double density_of(const ExchangeRules& rules, int rank, double density);
 
 /// Returns k of a bucket: the entries that a rank is to send at this density.
 std::size_t target_of(const ExchangeRules& rules, const Bucket& bucket, double density);

@@ -339,14 +339,15 @@ void GradientExchange::begin(std::size_t index) {
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
   // Some methods cut each tensor to know k: it is asked for once for every density.
-  const bool is_known = state.select.k > 0 && state.select.density == step_.density;
-  const std::size_t k = is_known ? state.select.k : target_of(rules_, bucket, step_.density);
+  const double density = density_of(rules_, communicator_.rank(), step_.density);
+  const bool is_known = state.select.k > 0 && state.select.density == density;
+  const std::size_t k = is_known ? state.select.k : target_of(rules_, bucket, density);
   state.select = {.seed = rules_.seed,
                   .step = state.exchanges,
                   .rank = communicator_.rank(),
                   .world_size = communicator_.size(),
                   .bucket = static_cast<std::uint32_t>(index),
-                  .density = step_.density,
+                  .density = density,
                   .k = k,
                   .learning_rate = state.sum.learning_rate_applied ? step_.learning_rate : 1.0,
                   .tensors = bucket.tensors};
@@ -355,7 +356,9 @@ void GradientExchange::begin(std::size_t index) {
                   .density = step_.density,
                   .selection = selection_,
                   .averages_senders = rules_.averages_senders};
-  const bool compresses = is_sparse(index, step_.density) && !rules_.bypasses(state.select.k, bucket.size);
+  // All ranks choose the same form, whatever their shares.
+  const std::size_t common_k = rules_.shares.empty() ? k : target_of(rules_, bucket, step_.density);
+  const bool compresses = is_sparse(index, step_.density) && !rules_.bypasses(common_k, bucket.size);
   state.form = compresses ? state.compressed.get() : state.dense.get();
   state.reduce.codes_dense = compresses || rules_.codes_dense();
 }

@@ -452,7 +452,9 @@ dragonn_status dragonn_begin(dragonn_exchange_handle* handle, const dragonn_arra
       handle->thread->start([handle, step = parts.get()] { handle->exchange->run(*step); });
       handle->parts = std::move(parts);
     }
-    for (const dragonn_array& gradient : list) handle->parts->give(gradient.tensor, numbers_of(gradient));
+    std::vector<std::pair<dragonn::ParameterId, library::Numbers>> numbers;
+    for (const dragonn_array& gradient : list) numbers.emplace_back(gradient.tensor, numbers_of(gradient));
+    handle->parts->give(numbers);
   });
 }
 

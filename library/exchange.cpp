@@ -13,7 +13,6 @@
 #include "core/hash.h"
 #include "exchange/resize.h"
 #include "exchange/step_agreement.h"
-#include "optim/clip.h"
 #include "trainer/config/config_keys.h"
 #include "trainer/config/exchange_config.h"
 
@@ -41,13 +40,13 @@ std::uint64_t hash_of(const std::vector<Tensor>& tensors) {
   return hash_bytes(std::as_bytes(std::span(text)));
 }
 
-/// Returns the tensors of a bucket.
-std::vector<ParameterId> tensors_in(const ParameterArena& arena, const exchange::Bucket& bucket) {
-  std::vector<ParameterId> tensors;
-  for (const ParameterId id : arena.layout()) {
-    if (arena[id].offset >= bucket.offset && arena[id].offset < bucket.offset + bucket.size) tensors.push_back(id);
-  }
-  return tensors;
+/// Returns the tensors of a bucket, in their order in memory.
+template <class Bucket>
+std::span<const ParameterId> tensors_in(const ParameterArena& arena, const Bucket& bucket) {
+  const auto offset_of = [&](ParameterId id) { return arena[id].offset; };
+  const std::span<const ParameterId> all = arena.layout();
+  const auto first = std::ranges::lower_bound(all, bucket.offset, {}, offset_of);
+  return {first, std::ranges::lower_bound(first, all.end(), bucket.offset + bucket.size, {}, offset_of)};
 }
 
 std::shared_ptr<LocalSteps> make_local_steps(const trainer::RunSpec& spec, const ParameterArena& arena,
@@ -73,19 +72,19 @@ Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tens
 
 void Exchange::check_same_on_all_ranks() const {
   const std::string config = trainer::config_hash(spec_);
-  check_same({hash_bytes(std::as_bytes(std::span(config))), tensors_hash_}, {"config", "list of tensors"});
+  check_same({hash_bytes(std::as_bytes(std::span(config))), tensors_hash_},
+             {"another config", "another list of tensors"});
 }
 
-void Exchange::check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& names) const {
+void Exchange::check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& what) const {
   std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(communicator_.size()));
   communicator_.allgather_values(std::span<const std::uint64_t>(mine), std::span<std::uint64_t>(all));
   constexpr int kBadConfig = 2;
   for (std::size_t rank = 1; rank < all.size() / mine.size(); ++rank) {
     for (std::size_t kind = 0; kind < mine.size(); ++kind) {
       if (all[kind] == all[rank * mine.size() + kind]) continue;
-      throw comm::CollectiveError(fmt::format("rank {} has {} {} than rank 0: expected the same on every rank", rank,
-                                              names[kind].ends_with('s') ? "other" : "another", names[kind]),
-                                  kBadConfig);
+      throw comm::CollectiveError(
+          fmt::format("rank {} has {} than rank 0: expected the same on every rank", rank, what[kind]), kBadConfig);
     }
   }
 }
@@ -147,10 +146,11 @@ void Exchange::run(std::span<const Numbers> gradients) {
   collectively([&] {
     average(
         [&](const exchange::ExchangeStep& step) {
-          for (ParameterId id = 0; id < gradients.size(); ++id) gradients[id].read(slice(id));
-          // One pass over all; which tensor it is matters only then.
-          const bool is_finite = std::isfinite(optim::squared_norm(gradient_.view()));
-          agree(is_finite ? std::nullopt : find_non_finite(arena_.layout()), /*is_cancelled=*/false);
+          std::optional<ParameterId> bad;
+          for (const ParameterId id : arena_.layout()) {
+            if (!gradients[id].read(slice(id)) && !bad) bad = id;
+          }
+          agree(bad, /*is_cancelled=*/false);
           return exchange_->run(step, gradient_.view(), timers_);
         },
         gradients);
@@ -165,15 +165,14 @@ class Exchange::Arrival final : public exchange::GroupGate {
   void open(std::size_t group) override {
     const exchange::BucketGroup& buckets = exchange_.exchange_->groups()[group];
     for (std::size_t index = buckets.begin; index < buckets.end; ++index) {
-      const std::vector<ParameterId> tensors = tensors_in(exchange_.arena_, exchange_.exchange_->buckets()[index]);
-      const bool is_given = parts_.wait_for(tensors);
-      for (const ParameterId id : tensors) {
-        if (is_given) parts_[id].read(exchange_.slice(id));
-        if (!is_given) std::ranges::fill(exchange_.slice(id), 0.0f);
+      const std::span<const ParameterId> tensors = tensors_in(exchange_.arena_, exchange_.exchange_->buckets()[index]);
+      bool is_good = parts_.wait_for(tensors);
+      for (const ParameterId id : is_good ? tensors : tensors.first(0)) {
+        if (parts_[id].read(exchange_.slice(id))) continue;
+        is_good = false;
+        bad_ = bad_.value_or(id);
       }
-      const std::optional<ParameterId> bad = exchange_.find_non_finite(tensors);
-      if (!bad) continue;
-      bad_ = bad_.value_or(*bad);
+      if (is_good) continue;
       for (const ParameterId id : tensors) std::ranges::fill(exchange_.slice(id), 0.0f);
     }
   }
@@ -202,7 +201,7 @@ void Exchange::run(StepParts& parts) {
 
 void Exchange::start_local_steps(std::span<const Numbers> parameters) {
   local_steps_->start(parameters);
-  check_same({local_steps_->common_hash()}, {"parameters"});
+  check_same({local_steps_->common_hash()}, {"other parameters"});
 }
 
 void Exchange::take_turn(const LocalTurn& turn, std::span<const Numbers> parameters) {
@@ -246,8 +245,7 @@ exchange::ExchangeStep Exchange::next_step(std::uint64_t step, std::uint64_t exc
 template <class Sums, class Gradients>
 void Exchange::average(const Sums& sums, const Gradients& gradients) {
   exchange(next_step(step_, step_), sums, [&](std::span<const exchange::BucketSum> means) {
-    for (const exchange::BucketSum& mean : means) write_mean(mean);
-    for (ParameterId id = 0; id < arena_.parameters().size(); ++id) gradients[id].write(slice(id));
+    for (const exchange::BucketSum& mean : means) write_mean(mean, gradients);
   });
 }
 
@@ -283,24 +281,25 @@ void Exchange::exchange(const exchange::ExchangeStep& step, const Sums& sums, co
            .seconds_settle = seconds(StepPart::kSettle)};
 }
 
-void Exchange::write_mean(const exchange::BucketSum& sum) {
-  const std::span<float> mean = gradient_.host().subspan(sum.offset, sum.size);
+template <class Gradients>
+void Exchange::write_mean(const exchange::BucketSum& sum, const Gradients& gradients) const {
   const float scale = 1.0f / sum.divisor;
-  if (sum.entries == nullptr) {
-    std::ranges::transform(sum.dense.host(), mean.begin(), [scale](float value) { return value * scale; });
-    return;
+  for (const ParameterId id : tensors_in(arena_, sum)) {
+    const std::size_t begin = arena_[id].offset - sum.offset, size = arena_[id].size;
+    if (sum.entries == nullptr) {
+      gradients[id].write(sum.dense.host().subspan(begin, size), scale);
+      continue;
+    }
+    const auto indices = sum.entries->indices.host();
+    const auto first = std::ranges::lower_bound(indices, begin) - indices.begin();
+    const auto last = std::ranges::lower_bound(indices, begin + size) - indices.begin();
+    const auto from = static_cast<std::size_t>(first), count = static_cast<std::size_t>(last - first);
+    gradients[id].write({.indices = indices.subspan(from, count),
+                         .values = sum.entries->values.host().subspan(from, count),
+                         .begin = begin,
+                         .size = size},
+                        scale);
   }
-  std::ranges::fill(mean, 0.0f);
-  const auto indices = sum.entries->indices.host();
-  const auto values = sum.entries->values.host();
-  for (std::size_t i = 0; i < indices.size(); ++i) mean[indices[i]] = values[i] * scale;
-}
-
-std::optional<ParameterId> Exchange::find_non_finite(std::span<const ParameterId> tensors) {
-  const auto found = std::ranges::find_if(tensors, [&](ParameterId id) {
-    return !std::isfinite(optim::squared_norm(gradient_.view().subview(arena_[id].offset, arena_[id].size)));
-  });
-  return found == tensors.end() ? std::nullopt : std::optional(*found);
 }
 
 /// It is the one agreement of a step (exchange/step_agreement.h), whose bit `stop` says that a rank gave the step up.

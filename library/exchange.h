@@ -94,8 +94,9 @@ class Exchange {
  private:
   class Arrival;
 
-  /// Collective. @throws comm::CollectiveError if ranks have different numbers, with the name of what they stand for.
-  void check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& names) const;
+  /// Collective. @throws comm::CollectiveError if ranks have different numbers. @param what they stand for, by number,
+  /// as "another config".
+  void check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& what) const;
 
   /// Runs a collective step, whose errors of this rank alone end the group.
   template <class Step>
@@ -108,16 +109,15 @@ class Exchange {
   void average(const Sums& sums, const Gradients& gradients);
   /// Returns the next exchange. @param step by which schedules go.  @param exchanges by which those of density do.
   exchange::ExchangeStep next_step(std::uint64_t step, std::uint64_t exchanges) const;
-  /// Writes the mean of a bucket where its gradient was.
-  void write_mean(const exchange::BucketSum& sum);
+  /// Writes the mean of a bucket where the caller's gradient was.
+  template <class Gradients>
+  void write_mean(const exchange::BucketSum& sum, const Gradients& gradients) const;
   std::span<float> slice(ParameterId id) { return gradient_.host().subspan(arena_[id].offset, arena_[id].size); }
   /// Collective. Refuses on all ranks a step that some rank cannot make. @param bad this rank's tensor that is not
   /// finite.
   void agree(std::optional<ParameterId> bad, bool is_cancelled);
   /// Agrees behind a revertible exchange, which a refusal takes back.
   void agree_or_revert(std::optional<ParameterId> bad, bool is_cancelled);
-  /// Returns the first of these tensors whose gradient is not finite.
-  std::optional<ParameterId> find_non_finite(std::span<const ParameterId> tensors);
   /// Reads a state, and checks that it is of this rank of `size` of the same run. @throws DataError, ConfigError.
   Archive read_state(std::span<const std::byte> state, int rank, int size) const;
   /// Continues with an exchange that `fill` fills, from where the first state says. Changes nothing if any of this
@@ -134,7 +134,7 @@ class Exchange {
   std::unique_ptr<exchange::GradientExchange> exchange_;
   std::shared_ptr<LocalSteps> local_steps_;
   View<const float> change_;  // of the local steps' turn
-  Buffer<float> gradient_;    // in the arena's order; after an exchange the mean
+  Buffer<float> gradient_;    // of this rank, in the arena's order
   StepTimers timers_;
   double learning_rate_;
   std::uint64_t step_ = 0;

@@ -2,7 +2,9 @@
 #include "library/gradients.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <functional>
 
 #include "core/error.h"
 #include "core/short_floats.h"
@@ -10,53 +12,83 @@
 namespace dragonn::library {
 namespace {
 
-template <class Format>
-void decode(const void* data, std::span<float> to) {
-  std::transform(static_cast<const std::uint16_t*>(data), static_cast<const std::uint16_t*>(data) + to.size(),
-                 to.begin(), Format::decode);
+constexpr std::uint32_t kExponent = 0x7f800000u;  // all ones in what is not finite
+
+/// Copies, and returns whether all numbers are finite: one pass through memory instead of two.
+bool copy(const float* from, std::span<float> to) {
+  std::uint32_t is_bad = 0;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    is_bad |= (std::bit_cast<std::uint32_t>(from[i]) & kExponent) == kExponent ? 1u : 0u;
+    to[i] = from[i];
+  }
+  return is_bad == 0;
 }
 
 template <class Format>
-void encode(std::span<const float> from, void* data) {
-  std::ranges::transform(from, static_cast<std::uint16_t*>(data), Format::encode);
+bool decode(const void* data, std::span<float> to) {
+  std::transform(static_cast<const std::uint16_t*>(data), static_cast<const std::uint16_t*>(data) + to.size(),
+                 to.begin(), Format::decode);
+  return copy(to.data(), to);
+}
+
+/// Writes the numbers in their type. @param encode from float32.
+template <class Number, class Encode>
+void write_all(std::span<const float> from, float scale, void* data, const Encode& encode) {
+  std::ranges::transform(from, static_cast<Number*>(data), [&](float value) { return encode(value * scale); });
+}
+
+template <class Number, class Encode>
+void write_entries(const TensorEntries& from, float scale, void* data, const Encode& encode) {
+  const std::span<Number> to(static_cast<Number*>(data), from.size);
+  std::ranges::fill(to, Number{});
+  for (std::size_t i = 0; i < from.indices.size(); ++i) {
+    to[from.indices[i] - from.begin] = encode(from.values[i] * scale);
+  }
 }
 
 }  // namespace
 
-void Numbers::read(std::span<float> to) const {
+bool Numbers::read(std::span<float> to) const {
   switch (dtype) {
-    case DRAGONN_FLOAT32:
-      std::copy_n(static_cast<const float*>(data), to.size(), to.begin());
-      break;
     case DRAGONN_BFLOAT16:
-      decode<Bfloat16>(data, to);
-      break;
+      return decode<Bfloat16>(data, to);
     case DRAGONN_FLOAT16:
-      decode<Float16>(data, to);
-      break;
+      return decode<Float16>(data, to);
+    default:
+      return copy(static_cast<const float*>(data), to);
   }
 }
 
-void Numbers::write(std::span<const float> from) const {
+void Numbers::write(std::span<const float> from, float scale) const {
   switch (dtype) {
     case DRAGONN_FLOAT32:
-      std::ranges::copy(from, static_cast<float*>(data));
-      break;
+      return write_all<float>(from, scale, data, std::identity());
     case DRAGONN_BFLOAT16:
-      encode<Bfloat16>(from, data);
-      break;
+      return write_all<std::uint16_t>(from, scale, data, Bfloat16::encode);
     case DRAGONN_FLOAT16:
-      encode<Float16>(from, data);
-      break;
+      return write_all<std::uint16_t>(from, scale, data, Float16::encode);
   }
 }
 
-void StepParts::give(ParameterId tensor, Numbers numbers) {
+void Numbers::write(const TensorEntries& from, float scale) const {
+  switch (dtype) {
+    case DRAGONN_FLOAT32:
+      return write_entries<float>(from, scale, data, std::identity());
+    case DRAGONN_BFLOAT16:
+      return write_entries<std::uint16_t>(from, scale, data, Bfloat16::encode);
+    case DRAGONN_FLOAT16:
+      return write_entries<std::uint16_t>(from, scale, data, Float16::encode);
+  }
+}
+
+void StepParts::give(std::span<const std::pair<ParameterId, Numbers>> gradients) {
   {
     const std::scoped_lock lock(mutex_);
-    numbers_[tensor] = numbers;
-    is_given_[tensor] = true;
-    --missing_;
+    for (const auto& [tensor, numbers] : gradients) {
+      numbers_[tensor] = numbers;
+      is_given_[tensor] = true;
+    }
+    missing_ -= gradients.size();
   }
   changed_.notify_one();
 }

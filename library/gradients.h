@@ -4,10 +4,12 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/parameter.h"
@@ -15,15 +17,25 @@
 
 namespace dragonn::library {
 
+/// The entries of a tensor that are not zero.
+struct TensorEntries {
+  std::span<const std::uint32_t> indices;  ///< from `begin` on, ascending
+  std::span<const float> values;           ///< as many
+  std::size_t begin = 0;
+  std::size_t size = 0;  ///< of the tensor
+};
+
 /// A tensor's numbers in the caller's memory.
 struct Numbers {
   void* data = nullptr;
   dragonn_dtype dtype = DRAGONN_FLOAT32;
 
-  /// Converts all of them to float32. @param to as many.
-  void read(std::span<float> to) const;
+  /// Converts all of them to float32. Returns whether all are finite. @param to as many.
+  bool read(std::span<float> to) const;
   /// Converts to their type. 16 bits are rounded to nearest even; what is too large becomes the largest number.
-  void write(std::span<const float> from) const;
+  void write(std::span<const float> from, float scale = 1) const;
+  /// The same, and zeros elsewhere.
+  void write(const TensorEntries& from, float scale) const;
 };
 
 /// Hands the parts of a step's gradient from a caller's thread to the thread of the rank, which may be at work already.
@@ -31,8 +43,8 @@ class StepParts {
  public:
   explicit StepParts(std::size_t tensors) : numbers_(tensors), is_given_(tensors), missing_(tensors) {}
 
-  /// Gives a tensor's gradient. Called by the caller's thread, as the next four.
-  void give(ParameterId tensor, Numbers numbers);
+  /// Gives gradients by their tensors. Called by the caller's thread, as the next four.
+  void give(std::span<const std::pair<ParameterId, Numbers>> gradients);
   bool is_given(ParameterId tensor) const { return is_given_[tensor]; }
   bool is_complete() const { return missing_ == 0; }
   /// Ends the waits for what is missing: the step is given up.

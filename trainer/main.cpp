@@ -130,7 +130,7 @@ int run_locally(const CommandLine& line, RunSpec config) {
           name_of(config.comm.backend), config.comm.backend == Backend::kNccl ? "; or comm.bootstrap = \"tcp\"" : "");
   const Job job = make_job(line, std::move(config));
   int exit_code = 0;
-  comm::run_local(workers, local_options(job.config), [&](comm::Communicator& communicator) {
+  comm::run_local(workers, local_options(job.config, workers), [&](comm::Communicator& communicator) {
     const int code = run_rank(line, job, communicator);
     if (communicator.rank() == 0) exit_code = code;
   });

@@ -33,7 +33,8 @@ RunCoordinator::RunCoordinator(const CoordinatorOptions& options)
     : options_(options),
       token_(random_token()),
       listener_(listen(options.rendezvous), options_.secret.get()),
-      membership_(options.workers, options.min_workers),
+      membership_(options.workers, options.min_workers, options.max_workers),
+      next_id_(options.workers),
       start_(std::chrono::steady_clock::now()),
       beat_(start_) {
   if (options.rendezvous.by_file())
@@ -107,7 +108,7 @@ void RunCoordinator::hear(Peer& peer, Time now) {
 }
 
 void RunCoordinator::obey(Peer& peer, const MemberLine& line) {
-  if (line.kind == MemberLine::Kind::kJoin) return join(peer, line.place);
+  if (line.kind == MemberLine::Kind::kJoin) return join(peer, line);
   if (!peer.door) return lose(peer, "it has not joined");
   if (line.kind == MemberLine::Kind::kReport) membership_.report(peer.id, line.generation, line.place, line.why);
   if (line.kind != MemberLine::Kind::kFinish) return;
@@ -117,17 +118,23 @@ void RunCoordinator::obey(Peer& peer, const MemberLine& line) {
   peer.socket.send(bye.text());
 }
 
-void RunCoordinator::join(Peer& peer, std::uint64_t port) {
+void RunCoordinator::join(Peer& peer, const MemberLine& line) {
   const auto address = remote_address(peer.socket.descriptor());
-  if (peer.door || !address || port > 65535) return lose(peer, "it cannot join");
+  if (peer.door || !address || line.place > 65535) return lose(peer, "it cannot join");
+  if (config_.value_or(line.config) != line.config)
+    return drop(peer, "this process has other settings than the run (its config.toml has them)");
+  const bool is_late = membership_.has_begun();
+  if (is_late) peer.id = next_id_++;
   if (member(peer.id) != nullptr) return drop(peer, fmt::format("two processes were started as rank {}", peer.id));
-  if (peer.id < 0 || peer.id >= options_.workers)
+  if (!is_late && (peer.id < 0 || peer.id >= options_.workers))
     return drop(peer, fmt::format("this process was started as rank {}, and the run has {} workers: ranks are numbered "
                                   "from 0",
                                   peer.id, options_.workers));
   peer.door = address;
-  peer.door->port = port;
+  peer.door->port = line.place;
+  config_ = line.config;
   membership_.join(peer.id);
+  if (is_late && membership_.is_present(peer.id)) log::info(0, "member {} joins the run", peer.id);
 }
 
 void RunCoordinator::drop(Peer& peer, const std::string& why) {
@@ -156,7 +163,10 @@ void RunCoordinator::send_orders() {
     }
     const bool forms = order.kind == Order::Kind::kForm;
     CoordinatorLine line;
-    line.kind = forms ? CoordinatorLine::Kind::kForm : CoordinatorLine::Kind::kEnd;
+    line.kind = forms                               ? CoordinatorLine::Kind::kForm
+                : order.kind == Order::Kind::kYield ? CoordinatorLine::Kind::kYield
+                                                    : CoordinatorLine::Kind::kEnd;
+    line.member = order.member;
     line.plan = order.plan;
     line.run = token_ + order.plan.number;
     line.why = order.why;

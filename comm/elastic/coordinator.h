@@ -22,6 +22,7 @@ struct CoordinatorOptions {
   Rendezvous rendezvous = {};  ///< where it listens; its file stays as long as the run
   int workers = 1;             ///< the first generation waits for so many, at most timeout_s
   int min_workers = 1;         ///< with fewer the run stops
+  int max_workers = 1;         ///< that train together, no fewer than `workers`
   double timeout_s = 120;
   double heartbeat_timeout_s = 5;                  ///< a member that is silent for longer is dropped
   std::shared_ptr<const Secret> secret = nullptr;  ///< that every member must prove
@@ -51,7 +52,7 @@ class RunCoordinator {
   void admit(AcceptedConnection connection);
   void hear(Peer& peer, Time now);
   void obey(Peer& peer, const MemberLine& line);
-  void join(Peer& peer, std::uint64_t port);
+  void join(Peer& peer, const MemberLine& line);
   /// Tells a peer that it is none, and forgets it.
   void drop(Peer& peer, const std::string& why);
   void lose(Peer& peer, const std::string& why);
@@ -67,6 +68,8 @@ class RunCoordinator {
   std::optional<PublishedFile> published_;
   Membership membership_;
   std::vector<std::unique_ptr<Peer>> peers_;
+  int next_id_;                          // of a process that joins the run when it has begun
+  std::optional<std::uint64_t> config_;  // of the first member, with which all others must agree
   Time start_, beat_;
 };
 

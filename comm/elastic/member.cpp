@@ -33,7 +33,9 @@ Member::Member(const MemberOptions& options) : options_(options) {
   if (!door.problem.empty())
     throw CommError(fmt::format("member {} cannot listen for the others: {}", id(), door.problem));
   door_ = std::make_shared<const Descriptor>(std::move(door.socket));
-  send({.kind = MemberLine::Kind::kJoin, .place = local_address(*door_).value_or(Address{}).port});
+  send({.kind = MemberLine::Kind::kJoin,
+        .place = local_address(*door_).value_or(Address{}).port,
+        .config = options_.config});
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -88,7 +90,9 @@ Formation Member::await_generation() {
   require_member();
   const CoordinatorLine line = *std::exchange(next_, std::nullopt);
   generation_ = line.plan.number;
+  options_.id = line.member;
   has_reported_ = false;
+  why_.clear();  // of an order that crossed the report on its way
   const auto rank = std::ranges::find(line.plan.members, id());
   DRAGONN_CHECK(rank != line.plan.members.end(), "generation {} is without member {}", generation_, id());
   const Address& door = line.doors.front();
@@ -172,11 +176,11 @@ void Member::obey(const CoordinatorLine& line) {
   const std::lock_guard lock(mutex_);
   if (line.kind == CoordinatorLine::Kind::kBye) has_finished_ = true;
   if (line.kind == CoordinatorLine::Kind::kForm) next_ = line;
-  if (line.kind == CoordinatorLine::Kind::kEnd) {
+  if (line.kind == CoordinatorLine::Kind::kYield || line.kind == CoordinatorLine::Kind::kEnd) {
     ended_ = std::max(ended_, line.plan.number);
     why_ = line.why;
-    abort_watched();
   }
+  if (line.kind == CoordinatorLine::Kind::kEnd) abort_watched();
   changed_.notify_all();
 }
 
@@ -197,7 +201,9 @@ void Member::send(const MemberLine& line) {
 }
 
 void Member::require_member() const {
-  if (!lost_.empty()) throw DroppedError(fmt::format("member {} is no member any more: {}", options_.id, lost_));
+  if (lost_.empty()) return;
+  throw DroppedError(has_trained() ? fmt::format("member {} is no member any more: {}", options_.id, lost_)
+                                   : fmt::format("this process does not become a member: {}", lost_));
 }
 
 }  // namespace dragonn::comm

@@ -21,7 +21,8 @@
 namespace dragonn::comm {
 
 struct MemberOptions {
-  int id = 0;                  ///< that the process asks for
+  int id = 0;                  ///< that the process asks for; a run that has begun gives it another one
+  std::uint64_t config = 0;    ///< a hash of the settings that all members must share
   Rendezvous rendezvous = {};  ///< of the coordinator
   double timeout_s = 120;      ///< longest wait for the coordinator to come, and for a message of another member
   double heartbeat_timeout_s = 5;
@@ -50,7 +51,10 @@ class Member {
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
+  /// Returns the id that this process has asked for or, from its first generation on, that it has.
   int id() const { return options_.id; }
+  /// Returns whether this process has been in a generation.
+  bool has_trained() const { return generation_ > 0; }
   /// Waits for the next generation. @throws DroppedError.
   Formation await_generation();
   /// Says that this member trains no more in the present generation, and waits for the next one to be known; does

@@ -17,13 +17,30 @@ bool counts(const GenerationPlan& next, std::uint64_t place, bool is_prepared) {
   return is_ahead;
 }
 
+bool Membership::has_finished() const {
+  return std::ranges::any_of(present_, [](const auto& entry) { return entry.second.standing == Standing::kFinished; });
+}
+
+bool Membership::is_lost() const {
+  return std::ranges::none_of(present_, [&](const auto& entry) {
+    return entry.second.standing == Standing::kReported && has_state(entry.second);
+  });
+}
+
 void Membership::join(int member) {
-  if (has_begun()) {
-    orders_.push_back({Order::Kind::kDrop, member, plan_, "the run has begun without this process"});
+  const bool is_full = has_begun() && static_cast<int>(present_.size()) >= max_workers_;
+  if (is_full || is_over() || plan_.stops || has_finished()) {
+    orders_.push_back(
+        {Order::Kind::kDrop, member, plan_,
+         is_full ? fmt::format("the run has {} workers (comm.max_workers)", max_workers_) : "the run is at its end"});
     return;
   }
-  present_[member] = Standing::kReported;
-  if (static_cast<int>(present_.size()) == workers_) form();
+  present_[member] = {};
+  if (!has_begun() && static_cast<int>(present_.size()) == workers_) form();
+  if (phase_ == Phase::kTraining && !std::ranges::binary_search(plan_.members, member)) {
+    why_ = fmt::format("member {} joins", member);
+    end(Phase::kYielding);
+  }
 }
 
 void Membership::begin_with_fewer() {
@@ -33,27 +50,30 @@ void Membership::begin_with_fewer() {
 void Membership::leave(int member, const std::string& why) {
   const auto found = present_.find(member);
   if (found == present_.end()) return;
-  const bool has_finished = found->second == Standing::kFinished;
+  const Standing standing = found->second.standing;
   present_.erase(found);
-  if (phase_ == Phase::kTraining && !has_finished) end(why);
-  if (phase_ == Phase::kEnding) why_ = why;  // the cause of what others have reported
+  const bool ends = standing == Standing::kTraining;
+  if (ends || is_ending()) why_ = why;  // the cause of what others have reported, too
+  if (ends) end(Phase::kEnding);
   form_if_known();
 }
 
 void Membership::report(int member, std::uint64_t generation, std::uint64_t place, const std::string& why) {
   const auto found = present_.find(member);
-  const bool is_news = found != present_.end() && found->second == Standing::kTraining && generation == plan_.number;
+  const bool is_news =
+      found != present_.end() && found->second.standing == Standing::kTraining && generation == plan_.number;
   if (!is_news) return;
-  found->second = Standing::kReported;
+  found->second.standing = Standing::kReported;
   place_ = std::max(place_, place);
-  if (phase_ == Phase::kTraining) end(fmt::format("member {} has lost its group: {}", member, why));
+  if (phase_ == Phase::kTraining) why_ = fmt::format("member {} has lost its group: {}", member, why);
+  end(Phase::kEnding);  // no agreement that it has not entered completes
   form_if_known();
 }
 
 void Membership::finish(int member, std::uint64_t place) {
   const auto found = present_.find(member);
   if (found == present_.end()) return;
-  found->second = Standing::kFinished;
+  found->second.standing = Standing::kFinished;
   place_ = std::max(place_, place);
   form_if_known();
 }
@@ -62,26 +82,42 @@ std::vector<Order> Membership::take_orders() {
   return std::exchange(orders_, {});
 }
 
-void Membership::end(const std::string& why) {
-  phase_ = Phase::kEnding;
-  why_ = why;
-  for (const auto& [member, standing] : present_)
-    if (standing == Standing::kTraining) orders_.push_back({Order::Kind::kEnd, member, plan_, why});
+void Membership::end(Phase phase) {
+  if (phase_ == Phase::kEnding) return;
+  phase_ = phase;
+  const Order::Kind kind = phase == Phase::kYielding ? Order::Kind::kYield : Order::Kind::kEnd;
+  for (const auto& [member, present] : present_)
+    if (present.standing == Standing::kTraining) orders_.push_back({kind, member, plan_, why_});
 }
 
 void Membership::form_if_known() {
-  const auto is = [](Standing standing) { return [=](const auto& entry) { return entry.second == standing; }; };
+  const auto is = [](Standing standing) {
+    return [=](const auto& entry) { return entry.second.standing == standing; };
+  };
+  if (is_ending() && std::ranges::none_of(present_, is(Standing::kTraining))) {
+    if (has_finished() || is_lost()) drop_latecomers();
+    if (std::ranges::any_of(present_, is(Standing::kReported))) form();
+  }
   if (has_begun() && std::ranges::all_of(present_, is(Standing::kFinished))) phase_ = Phase::kOver;
-  if (phase_ == Phase::kEnding && std::ranges::none_of(present_, is(Standing::kTraining))) form();
+}
+
+void Membership::drop_latecomers() {
+  const char* const why = has_finished() ? "the run is at its end" : "nobody is left who has the state of the run";
+  std::erase_if(present_, [&](const auto& entry) {
+    const bool is_late = entry.second.standing == Standing::kReported && !has_state(entry.second);
+    if (is_late) orders_.push_back({Order::Kind::kDrop, entry.first, plan_, why});
+    return is_late;
+  });
 }
 
 void Membership::form() {
   ++plan_.number;
   plan_.place = place_;
   plan_.members.clear();
-  for (auto& [member, standing] : present_) {
-    if (standing != Standing::kReported) continue;
-    standing = Standing::kTraining;
+  for (auto& [member, present] : present_) {
+    if (present.standing != Standing::kReported) continue;
+    present.standing = Standing::kTraining;
+    if (!present.since) present.since = place_;
     plan_.members.push_back(member);
   }
   plan_.stops = static_cast<int>(plan_.members.size()) < min_workers_;

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,10 @@ struct GenerationPlan {
 /// The coordinator's word to a member.
 struct Order {
   enum class Kind {
-    kEnd,   ///< the generation `plan` is over: report your place
-    kForm,  ///< train as generation `plan`
-    kDrop,  ///< you are no member
+    kYield,  ///< the generation `plan` ends without a failure: leave it in front of your next agreement, and report
+    kEnd,    ///< the generation `plan` is over: whatever you wait for in it, report your place
+    kForm,   ///< train as generation `plan`
+    kDrop,   ///< you are no member
   };
   Kind kind = Kind::kEnd;
   int member = 0;
@@ -42,15 +44,20 @@ struct Order {
 /// has all that it takes to commit it.  @throws Error if the member cannot go on from that place, which is a defect.
 bool counts(const GenerationPlan& next, std::uint64_t place, bool is_prepared);
 
-/// The members that are there, and the reports of each.
+/// The members that are there, and the reports of each. A member has the state of the run once it has committed the
+/// beginning of a generation; in that one it gets it from those that have it. So it also has it if another member has
+/// committed that beginning.
 class Membership {
  public:
   /// @param workers the first generation begins when so many have joined.  @param min_workers with fewer a run stops.
-  Membership(int workers, int min_workers) : workers_(workers), min_workers_(min_workers) {}
+  /// @param max_workers so many train together at most, no fewer than `workers`.
+  Membership(int workers, int min_workers, int max_workers)
+      : workers_(workers), min_workers_(min_workers), max_workers_(max_workers) {}
 
   // Events. Each may lead to orders.
 
-  /// A process has come. It is dropped if the run has begun.
+  /// A process has come, with an id that nobody has had. If the run has begun, the generation ends for it; it is
+  /// dropped if the run is full, or at its end.
   void join(int member);
   /// The first generation begins with those that are there. Does nothing if they are too few, or it has begun.
   void begin_with_fewer();
@@ -73,21 +80,34 @@ class Membership {
   auto operator<=>(const Membership&) const = default;
 
  private:
-  enum class Phase { kGathering, kTraining, kEnding, kOver };
+  enum class Phase { kGathering, kTraining, kYielding, kEnding, kOver };
   enum class Standing { kTraining, kReported, kFinished };
+  struct Present {
+    Standing standing = Standing::kReported;  // reported: waits for a generation
+    std::optional<std::uint64_t> since = {};  // the place at which its first generation began
 
+    auto operator<=>(const Present&) const = default;
+  };
+
+  bool is_ending() const { return phase_ == Phase::kYielding || phase_ == Phase::kEnding; }
+  bool has_finished() const;
+  /// Returns whether nobody that waits for a generation has the state of the run.
+  bool is_lost() const;
+  bool has_state(const Present& member) const { return place_ == 0 || (member.since && *member.since < place_); }
   /// Ends the generation that trains: those that have not reported are asked to.
-  void end(const std::string& why);
+  void end(Phase phase);
+  /// Drops those that came too late to get the state of the run.
+  void drop_latecomers();
   /// Forms the next generation when nobody is left to report.
   void form_if_known();
   void form();
 
-  int workers_, min_workers_;
+  int workers_, min_workers_, max_workers_;
   Phase phase_ = Phase::kGathering;
   GenerationPlan plan_;
-  std::uint64_t place_ = 0;          // the furthest that was reported
-  std::map<int, Standing> present_;  // by id; reported: waits for a generation
-  std::string why_;                  // the present generation ended
+  std::uint64_t place_ = 0;         // the furthest that was reported
+  std::map<int, Present> present_;  // by id
+  std::string why_;                 // the present generation ended
   std::vector<Order> orders_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "comm/elastic/protocol.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
@@ -69,7 +70,7 @@ void read_members(std::string_view list, Words& words, CoordinatorLine& line) {
 std::string MemberLine::text() const {
   switch (kind) {
     case Kind::kJoin:
-      return fmt::format("join {}", place);
+      return fmt::format("join {} {}", place, config);
     case Kind::kBeat:
       return "beat";
     case Kind::kReport:
@@ -85,7 +86,8 @@ std::optional<MemberLine> MemberLine::parse(const std::string& line) {
   const std::string_view kind = words.next();
   if (kind == "beat") return checked(words, MemberLine{Kind::kBeat});
   if (kind == "join" || kind == "finish") {
-    const MemberLine parsed{kind == "join" ? Kind::kJoin : Kind::kFinish, 0, words.number()};
+    MemberLine parsed{kind == "join" ? Kind::kJoin : Kind::kFinish, 0, words.number()};
+    if (kind == "join") parsed.config = words.number();
     return checked(words, parsed);
   }
   if (kind != "report") return std::nullopt;
@@ -102,8 +104,9 @@ std::string CoordinatorLine::text() const {
       return "beat";
     case Kind::kBye:
       return "bye";
+    case Kind::kYield:
     case Kind::kEnd:
-      return fmt::format("end {} {}", plan.number, reason);
+      return fmt::format("{} {} {}", kind == Kind::kEnd ? "end" : "yield", plan.number, reason);
     case Kind::kDrop:
       return fmt::format("drop {}", reason);
     case Kind::kForm:
@@ -112,7 +115,7 @@ std::string CoordinatorLine::text() const {
   std::vector<std::string> members;
   for (std::size_t rank = 0; rank < doors.size(); ++rank)
     members.push_back(fmt::format("{}@{}", plan.members[rank], doors[rank].text()));
-  return fmt::format("form {} {} {} {} {} {}", plan.number, plan.place, plan.stops ? 1 : 0, run,
+  return fmt::format("form {} {} {} {} {} {} {}", plan.number, plan.place, plan.stops ? 1 : 0, run, member,
                      fmt::join(members, ","), reason);
 }
 
@@ -124,8 +127,8 @@ std::optional<CoordinatorLine> CoordinatorLine::parse(const std::string& line) {
     parsed.kind = kind == "bye" ? Kind::kBye : Kind::kBeat;
     return checked(words, parsed);
   }
-  if (kind == "end") {
-    parsed.kind = Kind::kEnd;
+  if (kind == "end" || kind == "yield") {
+    parsed.kind = kind == "end" ? Kind::kEnd : Kind::kYield;
     parsed.plan.number = words.number();
   } else if (kind == "drop") {
     parsed.kind = Kind::kDrop;
@@ -137,7 +140,11 @@ std::optional<CoordinatorLine> CoordinatorLine::parse(const std::string& line) {
     words.refuse_unless(stops <= 1);
     parsed.plan.stops = stops == 1;
     parsed.run = words.number();
+    const std::uint64_t member = words.number();
     read_members(words.next(), words, parsed);
+    words.refuse_unless(
+        std::ranges::count(parsed.plan.members, member, [](int id) { return static_cast<std::uint64_t>(id); }) == 1);
+    parsed.member = static_cast<int>(member);
   } else {
     return std::nullopt;
   }

@@ -31,15 +31,18 @@ class LocalGroup {
  public:
   static constexpr int kNobody = -1;
 
-  LocalGroup(int size, double timeout_s)
+  LocalGroup(int size, const LocalOptions& options)
       : size_(size),
-        timeout_s_(timeout_s),
+        timeout_s_(options.timeout_s),
         activities_(static_cast<std::size_t>(size)),
         left_(static_cast<std::size_t>(size)),
         waits_for_(static_cast<std::size_t>(size)),
         mailboxes_(static_cast<std::size_t>(size) * static_cast<std::size_t>(size)),
         inboxes_(static_cast<std::size_t>(size)) {
     for (std::atomic<int>& peer : waits_for_) peer = kNobody;
+    if (!options.network || options.nodes.is_plain()) return;
+    links_.emplace(size, *options.network, options.nodes);
+    for (int rank = 0; rank < size; ++rank) inbox(rank).share(rank, links());
   }
 
   int size() const { return size_; }
@@ -47,6 +50,8 @@ class LocalGroup {
   /// Returns the end of a wait that begins now. Its looks are rare: thousands of threads may wait.
   RunningDeadline deadline(double interval = 1.0) const { return {deadline_after(timeout_s_), interval}; }
   const WallClock& wall_clock() const { return wall_clock_; }
+  /// Returns the links that the ranks of a virtual cluster share; null if each has its own.
+  SharedNetwork* links() { return links_ ? &*links_ : nullptr; }
   /// Returns the mailbox of a pair, which its first use makes: of many ranks each sends to few others.
   Mailbox& mailbox(int source, int destination) {
     std::atomic<Mailbox*>& place = place_of(source, destination);
@@ -55,7 +60,7 @@ class LocalGroup {
     const std::scoped_lock lock(mutex_);
     mailbox = place.load(std::memory_order_relaxed);
     if (mailbox == nullptr) {
-      mailbox = owned_.emplace_back(std::make_unique<Mailbox>()).get();
+      mailbox = owned_.emplace_back(std::make_unique<Mailbox>(source, destination, links())).get();
       if (failure_ || has_left(source) || has_left(destination)) mailbox->close();
       place.store(mailbox, std::memory_order_release);
     }
@@ -92,6 +97,7 @@ class LocalGroup {
     has_failed_ = true;
     for (const auto& mailbox : owned_) mailbox->close();
     for (Inbox& inbox : inboxes_) inbox.wake();
+    if (links_) links_->close();
   }
   bool has_failed() const { return has_failed_; }
   /// Returns whether nothing more comes from a rank, and nothing that it gets is taken.
@@ -110,6 +116,7 @@ class LocalGroup {
       }
     }
     for (Inbox& inbox : inboxes_) inbox.wake();
+    if (links_) links_->leave(rank);
   }
 
  private:
@@ -122,6 +129,7 @@ class LocalGroup {
   int size_;
   double timeout_s_;
   WallClock wall_clock_;
+  std::optional<SharedNetwork> links_;
   std::vector<const Activity*> activities_;
   std::vector<std::atomic<bool>> left_;
   std::vector<std::atomic<int>> waits_for_;       // by rank
@@ -138,7 +146,7 @@ class LocalCommunicator final : public Communicator {
   LocalCommunicator(LocalGroup& group, int rank, const LocalOptions& options)
       : group_(group), rank_(rank), compute_(options.compute) {
     wall_clock_ = group.wall_clock();
-    if (options.network) virtual_.emplace(*options.network, options.compute);
+    if (options.network) virtual_.emplace(rank, *options.network, options.compute, group.links());
   }
 
   int rank() const override { return rank_; }
@@ -165,7 +173,8 @@ class LocalCommunicator final : public Communicator {
   /// Copies the message. Afterwards only virtual time is left to wait for; it is the request's id.
   Request start_send(int destination, int tag, std::span<const std::byte> message) override {
     const SimulatorScope simulating(simulated());
-    const auto departure = virtual_ ? virtual_->send(message.size()) : VirtualWorker::Departure{};
+    await_turn("sending to", destination);
+    const auto departure = virtual_ ? virtual_->send(destination, message.size()) : VirtualWorker::Departure{};
     group_.set_waits_for(rank_, destination);
     const Mailbox::Result result =
         group_.mailbox(rank_, destination).put(tag, message, departure.first_byte, group_.deadline());
@@ -199,11 +208,13 @@ class LocalCommunicator final : public Communicator {
 
   void start_notification(int destination, const Notification& notification) override {
     const SimulatorScope simulating(simulated());
+    await_turn("sending to", destination);
     if (group_.is_over(destination)) throw in_vain("sending to", destination);
     group_.inbox(destination).add(notification);
   }
   std::optional<Notification> take_notification(int source) override {
     const SimulatorScope simulating(simulated());
+    await_turn("receiving from", source);
     const std::optional<Notification> taken = group_.inbox(rank_).take(source);
     if (!taken && group_.has_failed()) throw in_vain("receiving from", source);
     return taken;
@@ -230,6 +241,14 @@ class LocalCommunicator final : public Communicator {
     std::optional<std::size_t> received;
     Moment arrival;  ///< virtual time
   };
+
+  /// Waits for this rank's turn, if the ranks share links.
+  void await_turn(const char* doing, int peer) {
+    SharedNetwork* const links = group_.links();
+    if (links == nullptr || links->await_turn(rank_, clock().now(), group_.deadline())) return;
+    if (links->is_closed()) throw in_vain(doing, peer);
+    throw late(doing, peer, group_.timeout_s(), "another worker, earlier in virtual time, is computing");
+  }
 
   VirtualWorker* simulated() { return virtual_ ? &*virtual_ : nullptr; }
 
@@ -289,7 +308,7 @@ std::exception_ptr run_rank(LocalGroup& group, LocalCommunicator& communicator,
 
 void run_local(int world_size, const LocalOptions& options, const std::function<void(Communicator&)>& fn) {
   if (world_size < 1) throw ConfigError(fmt::format("{} local workers: there must be at least one", world_size));
-  LocalGroup group(world_size, options.timeout_s);
+  LocalGroup group(world_size, options);
   std::vector<std::unique_ptr<LocalCommunicator>> communicators;
   for (int rank = 0; rank < world_size; ++rank) {
     communicators.push_back(std::make_unique<LocalCommunicator>(group, rank, options));

@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "comm/network_model.h"
+#include "comm/virtual/shared_network.h"
 #include "comm/virtual/virtual_worker.h"
 
 namespace dragonn::comm {
@@ -16,6 +17,7 @@ struct LocalOptions {
   /// Makes the group a virtual cluster on this network (comm/virtual/virtual_worker.h): clock() is virtual, and
   /// messages cost virtual time. They carry the same bytes and travel as fast as they can.
   std::optional<NetworkModel> network = {};
+  NodeLinks nodes = {};                  ///< which ranks share a link; used with a network only
   Compute compute = Compute::kMeasured;  ///< cost of the ranks' own work; used with a network only
 };
 
@@ -24,8 +26,8 @@ struct LocalOptions {
 /// If a rank throws, the others' pending and later operations throw a CommError that names it, its label and its
 /// reason; waiting for a rank whose `fn` has returned is an error at once. All threads are joined, then the error of
 /// the rank that failed first is rethrown.
-/// @throws ConfigError if world_size is less than 1 or the network is impossible (VirtualWorker), SystemError if a
-/// thread cannot be started.
+/// @throws ConfigError if world_size is less than 1 or the network is impossible (VirtualWorker, SharedNetwork),
+/// SystemError if a thread cannot be started.
 void run_local(int world_size, const LocalOptions& options, const std::function<void(Communicator&)>& fn);
 
 }  // namespace dragonn::comm

@@ -3,16 +3,17 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <span>
 
 #include "comm/deadline.h"
 #include "comm/notification.h"
+#include "comm/virtual/shared_network.h"
 #include "core/buffer.h"
 #include "core/clock.h"
 
@@ -24,8 +25,15 @@ namespace dragonn::comm {
 /// Two slots, used in turn, hold the copies. A sender that is two messages ahead waits. That bounds memory, and makes
 /// the memory of each slot depend on the sequence of messages alone, not on timing. Both have room for the largest
 /// message so far: a training step that repeats itself finds them large enough after at most two rounds.
+///
+/// Over shared links of a virtual cluster nobody waits for a slot, as a sender that waits would lose its turn: there
+/// are as many as are needed. The links learn, under the mailbox's lock, who waits for what, and what comes.
 class Mailbox {
  public:
+  /// @param links null, or those that the two ranks share with others.
+  Mailbox(int source, int destination, SharedNetwork* links)
+      : source_(source), destination_(destination), links_(links) {}
+
   enum class Status { kDone, kTimedOut, kClosed, kTooLarge };
   struct [[nodiscard]] Result {
     Status status = Status::kDone;
@@ -62,6 +70,7 @@ class Mailbox {
       slot->stamp = stamp;
       slot->tag = tag;
       slot->full = true;
+      if (links_ != nullptr) links_->arrived(destination_, source_, tag);
     }
     changed_.notify_all();
     return {.status = Status::kDone, .bytes = message.size(), .stamp = stamp};
@@ -72,10 +81,13 @@ class Mailbox {
     Slot* slot = nullptr;
     {
       std::unique_lock lock(mutex_);
-      const bool ready = wait(lock, deadline, [&] {
+      const auto is_ready = [&] {
         slot = oldest(tag);
         return closed_ || slot != nullptr;
-      });
+      };
+      if (links_ != nullptr && !is_ready()) links_->suspend(destination_, source_, tag);
+      const bool ready = wait(lock, deadline, is_ready);
+      if (links_ != nullptr) links_->resume(destination_);
       if (slot == nullptr) return {.status = ready ? Status::kClosed : Status::kTimedOut};
     }
     // A full slot is the receiver's alone.
@@ -123,7 +135,7 @@ class Mailbox {
     for (Slot& slot : slots_) {
       if (!slot.full) return &slot;  // messages were taken out of order
     }
-    return nullptr;
+    return links_ != nullptr ? &slots_.emplace_back() : nullptr;
   }
   Slot* oldest(int tag) {
     Slot* found = nullptr;
@@ -133,9 +145,11 @@ class Mailbox {
     return found;
   }
 
+  int source_, destination_;
+  SharedNetwork* links_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::array<Slot, 2> slots_;
+  std::deque<Slot> slots_{2};  // of which no use moves any
   std::uint64_t sent_ = 0;
   std::size_t largest_ = 0;  // message so far; the sender's alone
   bool closed_ = false;
@@ -144,10 +158,18 @@ class Mailbox {
 /// The notifications to one rank, from all others. Any thread adds, one takes.
 class Inbox {
  public:
+  /// @param links null, or those that `rank`, whose inbox this is, shares with others. Called before any thread.
+  void share(int rank, SharedNetwork* links) {
+    rank_ = rank;
+    links_ = links;
+  }
   void add(const Notification& notification) {
     {
       const std::scoped_lock lock(mutex_);
       unread_.add(notification);
+      if (links_ != nullptr) {
+        for (const int awaited : {notification.source, kAnyone}) links_->arrived(rank_, awaited, kTag);
+      }
     }
     changed_.notify_all();
   }
@@ -162,9 +184,12 @@ class Inbox {
     std::optional<Notification> taken;
     std::unique_lock lock(mutex_);
     const auto is_over = [&] { return (taken = unread_.take(source)).has_value() || is_in_vain(); };
+    if (is_over()) return taken;
+    if (links_ != nullptr) links_->suspend(rank_, source < 0 ? kAnyone : source, kTag);
     while (!changed_.wait_until(lock, deadline.next_look(), is_over)) {
       if (deadline.is_over()) break;
     }
+    if (links_ != nullptr) links_->resume(rank_);
     return taken;
   }
   /// Wakes the rank that waits.
@@ -174,6 +199,10 @@ class Inbox {
   }
 
  private:
+  static constexpr int kTag = -1, kAnyone = -1;  // no message has this tag
+
+  int rank_ = 0;
+  SharedNetwork* links_ = nullptr;
   std::mutex mutex_;
   std::condition_variable changed_;
   NotificationQueue unread_;

@@ -22,6 +22,10 @@ Layout layout_of(const Settings& settings) {
   return choice_of<Layout>("layout", settings.text("layout"));
 }
 
+GatherRoute route_of(const Settings& settings) {
+  return choice_of<GatherRoute>("route", settings.text("route"));
+}
+
 /// Returns whether lists travel although all ranks select the same indices: only in a layout that is asked for.
 bool lists_shared_indices(const Settings& settings) {
   return layout_of(settings) != Layout::kAuto;
@@ -34,8 +38,11 @@ bool sums_shared_indices(Layout layout, const SelectionTraits& selection) {
 
 class Allgather final : public SparseCollective {
  public:
-  Allgather(Layout layout, bool decode_dense, std::size_t numel)
-      : layout_(layout), decode_dense_(decode_dense), numel_(numel) {}
+  Allgather(const Settings& settings, std::size_t numel)
+      : layout_(layout_of(settings)),
+        route_(route_of(settings)),
+        decode_dense_(settings.text("decode") == "dense"),
+        numel_(numel) {}
 
   Rounds do_rounds(Communicator& communicator, const ReduceContext& context, View<const float> acc,
                    const SparseVector& selected, SparseReduction& out) override {
@@ -65,7 +72,8 @@ class Allgather final : public SparseCollective {
                                                    .slots = slots,
                                                    .lists = lists_,
                                                    .numel = numel_,
-                                                   .equal = fixed || layout_ == Layout::kPadded};
+                                                   .equal = fixed || layout_ == Layout::kPadded,
+                                                   .route = route_};
     std::ranges::transform(lists_, slots.begin(), [](const ListView& list) { return list.size(); });
     decode(communicator.clock(), context.averages_senders, out);
     copy_indices(selected.indices.view(), out.contributed, numel_);
@@ -104,6 +112,7 @@ class Allgather final : public SparseCollective {
   }
 
   Layout layout_;
+  GatherRoute route_;
   bool decode_dense_;
   std::size_t numel_;
   SparseVector counts_;  // of the senders of each entry
@@ -120,12 +129,16 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   const Layout layout = layout_of(settings);
   if (sums_shared_indices(layout, sizes.selection)) return predict_shared_selection(sizes);
   const double others = sizes.ranks - 1;
+  const auto gather = [&, route = route_of(settings)](double bytes) {
+    return route == GatherRoute::kDirect ? direct_gather_chain(bytes, sizes.ranks)
+                                         : ring_gather_chain(bytes * sizes.ranks, sizes.ranks);
+  };
   const bool has_slots = layout == Layout::kFixed || (layout == Layout::kAuto && sizes.selection.fits_k_slots());
   if (!sizes.coding.is_fixed_size()) {
     // A code is as long as its list, whatever the layout.
     const double bytes = sizes.list_bytes(sizes.selected);
     const Chain counts = has_slots ? Chain{} : counts_chain(sizes.ranks);
-    return {bytes * others, ring_gather_chain(bytes * sizes.ranks, sizes.ranks), counts};
+    return {bytes * others, gather(bytes), counts};
   }
   if (has_slots) {
     const auto bytes = static_cast<double>(coo_bytes(std::min(sizes.k, sizes.numel)));
@@ -136,7 +149,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
     return {bytes * others, allgather_chain(bytes, sizes.ranks), counts_chain(sizes.ranks)};
   }
   const double bytes = SparseVector::kEntryBytes * sizes.selected;
-  return {bytes * others, ring_gather_chain(bytes * sizes.ranks, sizes.ranks), counts_chain(sizes.ranks)};
+  return {bytes * others, gather(bytes), counts_chain(sizes.ranks)};
 }
 
 /// Returns the bytes of the lists of all ranks, unless only values are sent, and of the sum.
@@ -161,14 +174,17 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
                       "its own length; auto: fixed if the sparsifier never selects more than k entries, values only if "
                       "all ranks select the same indices, else unpadded",
                       choice_names<Layout>()),
+                  SettingSpec::text("route", "ring",
+                                    "way of lists of varying sizes; ring: each worker passes on what it gets; direct: "
+                                    "each sends its own list to every other one, as compression.share = \"by_link\" "
+                                    "wants it",
+                                    choice_names<GatherRoute>()),
                   SettingSpec::text("decode", "sparse",
                                     "form of the sum: a sparse list, or a dense vector; both by batched decoding",
                                     {"sparse", "dense"})}},
     refuses,
     /*make=*/
-    [](const Settings& settings, std::size_t numel) {
-      return std::make_unique<Allgather>(layout_of(settings), settings.text("decode") == "dense", numel);
-    },
+    [](const Settings& settings, std::size_t numel) { return std::make_unique<Allgather>(settings, numel); },
     predict,
     memory,
     SumSize::kUnion,

@@ -62,6 +62,7 @@ struct GatherListsVerb {
   bool has_values = true;
   /// Whether all slots are the same number, and lists may be shorter: an allgather, else one of varying sizes.
   bool equal = false;
+  GatherRoute route = GatherRoute::kRing;  ///< of messages of varying sizes in host memory
 
   /// Returns the limits of a rank's list.
   ListBounds bounds(std::size_t rank) const {
@@ -86,6 +87,7 @@ struct GatherPartsVerb {
   std::span<const std::uint64_t> bounds;
   std::size_t element = sizeof(float);  ///< bytes of one
   bool equal = false;                   ///< whether all parts are of one size: an allgather, else one of varying sizes
+  GatherRoute route = GatherRoute::kRing;  ///< as of GatherListsVerb
 
   View<std::byte> part(std::size_t rank) const {
     return whole.subview(bounds[rank] * element, (bounds[rank + 1] - bounds[rank]) * element);

@@ -42,6 +42,7 @@ class MessageLists final : public ListTransport {
     const bool fixed = codec_->is_fixed_size();
     const bool has_values = std::get<GatherListsVerb>(*batch.front()).has_values;
     const bool equal = std::ranges::all_of(verbs_of<GatherListsVerb>(batch), &GatherListsVerb::equal);
+    const GatherRoute way = std::get<GatherListsVerb>(*batch.front()).route;
     sizes_.assign(ranks(), fixed ? 0 : table_bytes(batch.size()));
     clear_lists();
     for (const auto& gather : verbs_of<GatherListsVerb>(batch)) {
@@ -59,7 +60,8 @@ class MessageLists final : public ListTransport {
         bounds_.push_back(gather.bounds(from));
         if (fixed) lengths_.push_back(max_bytes(gather.slots[from], has_values));
       }
-      const Route route{fixed && equal ? Route::Kind::kAllgather : Route::Kind::kRing, bytes};
+      const Route::Kind varying = way == GatherRoute::kRing ? Route::Kind::kRing : Route::Kind::kMessage;
+      const Route route{fixed && equal ? Route::Kind::kAllgather : varying, bytes};
       unpack_lists(place_of(from).host().first(bytes), {source, route}, has_values, from * batch.size());
       for (std::size_t bucket = 0; bucket < batch.size(); ++bucket)
         std::get<GatherListsVerb>(*batch[bucket]).lists[from] = lists_[bucket];
@@ -67,9 +69,9 @@ class MessageLists final : public ListTransport {
     if (!fixed) {
       const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
       return communicator().allgather_messages(place_of(rank()).subview(0, own_bytes), sizes_, gathered_.view(),
-                                               std::cref(read));
+                                               std::cref(read), way);
     }
-    gather_messages(equal, gathered_.view());
+    gather_messages(equal, way, gathered_.view());
     for (std::size_t from = 0; from < ranks(); ++from) read(static_cast<int>(from), sizes_[from]);
   }
 
@@ -80,11 +82,11 @@ class MessageLists final : public ListTransport {
       for (std::size_t from = 0; from < ranks(); ++from) sizes_[from] += gather.part(from).size();
     lay_out();
     const GatherPartsVerb& first = gathers.front();
-    if (batch.size() == 1) return gather_messages(first.equal, first.whole);
+    if (batch.size() == 1) return gather_messages(first.equal, first.route, first.whole);
     resize_with_slack(gathered_, offsets_.back() + sizes_.back());
     std::byte* to = gathered_.data() + offsets_[rank()];
     for (const auto& gather : gathers) to = std::ranges::copy(gather.part(rank()).host(), to).out;
-    gather_messages(first.equal, gathered_.view());
+    gather_messages(first.equal, first.route, gathered_.view());
     for (std::size_t from = 0; from < ranks(); ++from) {
       const std::byte* message = gathered_.data() + offsets_[from];
       for (const auto& gather : gathers) {
@@ -199,11 +201,11 @@ class MessageLists final : public ListTransport {
   }
   View<std::byte> place_of(std::size_t rank) { return gathered_.view().subview(offsets_[rank], sizes_[rank]); }
   /// Gathers messages that fill their places in `all`.
-  void gather_messages(bool equal, View<std::byte> all) {
+  void gather_messages(bool equal, GatherRoute route, View<std::byte> all) {
     const View<const std::byte> mine = all.subview(offsets_[rank()], sizes_[rank()]);
     const ScopedPhase phase(communicator().traffic(), Phase::kExchange);
     if (equal) return communicator().allgather(mine, all);
-    communicator().allgather_variable(mine, sizes_, all);
+    communicator().allgather_variable(mine, sizes_, all, route);
   }
 
   /// Broadcasts the root's lists_ in one message. All ranks then have in lists_ what it decodes to.

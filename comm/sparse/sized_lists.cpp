@@ -17,8 +17,11 @@ class SizedLists final : public ListTransport {
     for (const std::uint64_t slots : gather.slots) bounds_.push_back(bounds_.back() + slots);
     constexpr std::size_t kEntry = SparseVector::kEntryBytes;
     resize_with_slack(untouched_, bounds_.back() * kEntry);
-    send_sizes(
-        GatherPartsVerb{.whole = untouched_.view(), .bounds = bounds_, .element = kEntry, .equal = gather.equal});
+    send_sizes(GatherPartsVerb{.whole = untouched_.view(),
+                               .bounds = bounds_,
+                               .element = kEntry,
+                               .equal = gather.equal,
+                               .route = gather.route});
     for (std::size_t from = 0; from < ranks(); ++from)
       gather.lists[from] = {View<const std::uint32_t>(nullptr, gather.slots[from]),
                             View<const float>(nullptr, gather.slots[from])};

@@ -67,42 +67,8 @@ bool VirtualClock::set_paused(bool paused) {
   return before;
 }
 
-double InPort::reserve(double ready, double seconds) {
-  const double begin = std::max(ready, forgotten_);
-  std::size_t first = busy_.size();  // the first piece that ends behind `begin`, or there
-  while (first > 0 && busy_[first - 1].end >= begin) --first;
-  double time = begin;
-  double left = seconds;
-  std::size_t last = first;  // behind the pieces that the message has passed
-  for (; last < busy_.size(); ++last) {
-    const double gap = busy_[last].begin - time;
-    if (gap > 0 && left <= gap) break;
-    left -= std::max(gap, 0.0);
-    time = std::max(time, busy_[last].end);
-  }
-  const double done = time + left;
-  // An empty message takes no time, but waits for its turn.
-  if (seconds > 0) insert(first, last, {first < last ? std::min(begin, busy_[first].begin) : begin, done});
-  return done;
-}
-
-void InPort::insert(std::size_t first, std::size_t last, Piece piece) {
-  const auto at = [&](std::size_t i) { return busy_.begin() + static_cast<std::ptrdiff_t>(i); };
-  if (first < last) {  // from the first piece to the end of the message no gap is left
-    busy_[first] = piece;
-    busy_.erase(at(first + 1), at(last));
-    return;
-  }
-  if (busy_.size() == kPieces) {
-    forgotten_ = busy_.front().end;
-    busy_.erase(busy_.begin());
-    if (first == 0) return;  // the message itself lies before what is remembered
-    --first;
-  }
-  busy_.insert(at(first), piece);
-}
-
-VirtualWorker::VirtualWorker(const NetworkModel& network, Compute compute) : network_(network), clock_(compute) {
+VirtualWorker::VirtualWorker(int rank, const NetworkModel& network, Compute compute, SharedNetwork* shared)
+    : rank_(rank), network_(network), shared_(shared), clock_(compute) {
   if (!std::isfinite(network.latency_seconds) || network.latency_seconds < 0) {
     throw ConfigError(
         fmt::format("a network with a latency of {} s: expected 0 or more, finite", network.latency_seconds));
@@ -113,9 +79,13 @@ VirtualWorker::VirtualWorker(const NetworkModel& network, Compute compute) : net
   }
 }
 
-VirtualWorker::Departure VirtualWorker::send(std::size_t bytes) {
+VirtualWorker::Departure VirtualWorker::send(int destination, std::size_t bytes) {
   if (clock_.paused()) return {kNoWait, kAtOnce};
   const Moment sent = clock_.moment();
+  if (shared_ != nullptr) {
+    const SharedNetwork::Passage passage = shared_->pass(rank_, destination, sent.seconds, bytes);
+    return {{passage.in, sent.ideal}, passage.out};
+  }
   const double seconds = seconds_of(bytes);
   out_free_from_ = std::max(sent.seconds, out_free_from_) + seconds;
   return {{out_free_from_ - seconds + network_.latency_seconds, sent.ideal}, out_free_from_};
@@ -123,6 +93,7 @@ VirtualWorker::Departure VirtualWorker::send(std::size_t bytes) {
 
 Moment VirtualWorker::receive(Moment first_byte, std::size_t bytes) {
   if (first_byte.seconds == kAtOnce) return kNoWait;
+  if (shared_ != nullptr) return first_byte;
   return {in_.reserve(first_byte.seconds, seconds_of(bytes)), first_byte.ideal};
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-/// VirtualWorker: one rank of a virtual cluster: its clock, and its port into the network, where messages queue.
+/// VirtualWorker: one rank of a virtual cluster: its clock, and its port into the network.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <vector>
 
 #include "comm/network_model.h"
+#include "comm/virtual/in_port.h"
+#include "comm/virtual/shared_network.h"
 #include "core/clock.h"
 
 namespace dragonn::comm {
@@ -51,30 +52,6 @@ class VirtualClock final : public Clock {
   double mark_ = 0;  // thread_seconds() when reached_ was true
 };
 
-/// The entrance: serves messages in the order of its owner's program, so that thread scheduling changes no time. A
-/// message uses all the time after its first byte's arrival that earlier messages left over, in several pieces if need
-/// be. A port never idles while a message waits for it. So the last of several awaited messages arrives when it would
-/// in any other order, too; the order only decides which of them are early.
-class InPort {
- public:
-  InPort() { busy_.reserve(kPieces); }
-
-  /// Reserves `seconds` for a message whose first byte arrives at `ready`. Returns when its last byte is in.
-  double reserve(double ready, double seconds);
-
- private:
-  struct Piece {
-    double begin;
-    double end;
-  };
-  /// Only the last so many pieces are kept; all time before them counts as taken.
-  static constexpr std::size_t kPieces = 64;
-  void insert(std::size_t first, std::size_t last, Piece piece);
-
-  std::vector<Piece> busy_;  // ascending, disjoint
-  double forgotten_ = 0;     // nothing is served before
-};
-
 /// A worker with one full-duplex port. A message of b bytes occupies the sender's out-port for b / bandwidth and,
 /// `latency` later, the receiver's in-port for as long. So a message alone takes latency + b / bandwidth, messages that
 /// are started together queue at the sender, those of several senders queue at the receiver, and a rank sends and
@@ -83,23 +60,27 @@ class InPort {
 /// ideal one, for a network on which a message arrives when it is sent.
 ///
 /// All times follow from the ranks' programs: a message carries its departure time, and its receiver computes the
-/// arrival. Thread scheduling changes nothing but, with Compute::kMeasured, the measured work.
+/// arrival, port by port in the order of its program. Thread scheduling changes nothing but, with Compute::kMeasured,
+/// the measured work.
+///
+/// Workers that share links (SharedNetwork) know the arrival when they send, at their turn.
 class VirtualWorker {
  public:
+  /// @param shared null, or the links that the workers share.
   /// @throws ConfigError if the latency is not finite and at least 0, or the bandwidth not above 0.
-  VirtualWorker(const NetworkModel& network, Compute compute);
+  VirtualWorker(int rank, const NetworkModel& network, Compute compute, SharedNetwork* shared = nullptr);
 
   VirtualClock& clock() { return clock_; }
   const VirtualClock& clock() const { return clock_; }
 
   struct Departure {
-    Moment first_byte;  ///< when the message's first byte reaches the receiver
+    Moment first_byte;  ///< when the message's first byte reaches the receiver; over shared links the last one
     double out;         ///< when the sender's port is done with the message
   };
   /// Starts a message at the clock's time; the clock does not move. While the clock is paused messages cost nothing,
   /// and no rank waits for them.
-  Departure send(std::size_t bytes);
-  /// Returns when a message whose first byte comes at `first_byte` is in. Called once per message, in the order of the
+  Departure send(int destination, std::size_t bytes);
+  /// Returns when a message that departed with `first_byte` is in. Called once per message, in the order of the
   /// owner's program.
   Moment receive(Moment first_byte, std::size_t bytes);
   /// Advances the clock to when the port is done with a message that the owner waits for.
@@ -108,7 +89,9 @@ class VirtualWorker {
  private:
   double seconds_of(std::size_t bytes) const { return static_cast<double>(bytes) / network_.bytes_per_second; }
 
+  int rank_;
   NetworkModel network_;
+  SharedNetwork* shared_;
   VirtualClock clock_;
   double out_free_from_ = 0;  // messages leave one at a time, in the order in which they are started
   InPort in_;

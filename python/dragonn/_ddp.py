@@ -3,15 +3,16 @@
 import os
 import socket
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from ._exchange import Exchange
+from ._exchange import Exchange, check_parameters
 from ._library import DragonnError
 from ._staging import Direct, Staging
+from ._state import restore, saved
 
 NON_FINITE = ("raise", "skip", "nan")
 
@@ -34,7 +35,7 @@ class DdpHook:
     own, and after zero_grad() the next step can begin unless the group has ended. An optimizer that would apply momentum
     where the exchange does is a ValueError in its step().
 
-    A hook can be pickled, with this rank's error feedback: attach() connects the copy to a model.
+    state_dict() has this rank's error feedback. A hook can be pickled with it, too: attach() connects the copy to a model.
     """
 
     def __init__(self, model: Any, config: str = "", steps_per_epoch: int = 0, non_finite: str = "raise") -> None:
@@ -45,27 +46,28 @@ class DdpHook:
         self.skipped = 0
         self.attach(model)
 
-    def attach(self, model: Any, state: Optional[bytes] = None) -> "DdpHook":
-        """Collective. Connects the ranks for this model, and registers the hook. Error feedback comes from `state`, or from
-        the hook that was pickled."""
+    def attach(self, model: Any) -> "DdpHook":
+        """Collective. Connects the ranks for this model, and registers the hook. Error feedback comes from the hook that was
+        pickled."""
         if model.process_group.size() != dist.get_world_size():
             raise ValueError(f"DDP averages over {model.process_group.size()} of {dist.get_world_size()} ranks: expected all")
         named = [(name, parameter) for name, parameter in model.module.named_parameters()
                  if parameter.requires_grad and name not in model.parameters_to_ignore]
+        check_parameters(named)
         devices = {parameter.device for _, parameter in named}
         if len(devices) != 1:
             raise ValueError(f"the parameters are on {len(devices)} devices: expected one for each process")
         self._places = {parameter: place for place, (_, parameter) in enumerate(named)}
         self._parts: List[int] = []
+        self._buckets: Dict[int, _Bucket] = {}  # by index
         self._begin()
         self.device = devices.pop()
         self.staging: Any = Direct() if self.device.type == "cpu" else Staging(self.device)
         self.exchange = Exchange([(name, tuple(parameter.shape)) for name, parameter in named], self._options["config"],
                                  self._options["steps_per_epoch"], rendezvous())
         check_ranks(self.exchange)
-        state = state if state is not None else self.__dict__.pop("_saved", None)
-        if state is not None:
-            self.exchange.load_state(state)
+        if "_saved" in self.__dict__:
+            self.exchange.load_state(self.__dict__.pop("_saved"))
         infos = map(self.exchange.tensor_info, range(len(named)))
         self._with_momentum: Dict[Any, Tuple[str, float]] = {
             parameter: (name, info["momentum"]) for (name, parameter), info in zip(named, infos)
@@ -76,6 +78,16 @@ class DdpHook:
 
     def __getstate__(self) -> Dict[str, Any]:
         return {"_options": self._options, "skipped": self.skipped, "_saved": self.exchange.state()}
+
+    def state_dict(self) -> Dict[str, Any]:
+        """This rank's error feedback, which each rank saves. The states of model and optimizer belong to it."""
+        return {**saved(self.exchange), "skipped": self.skipped}
+
+    def load_state_dict(self, state: Dict[str, Any], all_ranks: Optional[Iterable[Dict[str, Any]]] = None) -> None:
+        """Restores what state_dict() returned on this rank. In a run of another number of ranks, `all_ranks` are the states
+        of all ranks that saved, in their order, and `state` is one of them."""
+        restore(self.exchange, state, all_ranks)
+        self.skipped = state["skipped"]
 
     def parameter_groups(self, momentum: float) -> List[Dict[str, Any]]:
         """Groups for an optimizer: no momentum where the exchange applies it."""
@@ -90,18 +102,17 @@ class DdpHook:
         if bucket.index() == 0:  # a backward() that failed in the middle may have left some
             self._give_up()
         places = [self._places[parameter] for parameter in bucket.parameters()]
-        layout = [(gradient.shape, gradient.stride(), gradient.storage_offset()) for gradient in bucket.gradients()]
         buffer, index = bucket.buffer(), bucket.index()
-        offset = buffer.storage_offset()
+        known = self._buckets.get(index)
+        if known is None or not known.is_of(places, buffer):
+            known = self._buckets[index] = _Bucket(places, buffer, bucket.gradients())
         for place in places:
             self._part_of[place] = index
         future: torch.futures.Future = torch.futures.Future(devices=[] if self.device.type == "cpu" else [self.device])
         self._waiting.append((future, index, buffer))
 
         def begin(host: torch.Tensor) -> None:
-            views = [torch.as_strided(host, shape, strides, host.storage_offset() + start - offset)
-                     for shape, strides, start in layout]
-            self._guarded(lambda: self.exchange.begin(dict(zip(places, views))))
+            self._guarded(lambda: self.exchange._begin(known.records(self.exchange, host), {places[0]: host}))
 
         self.staging.to_host(index, buffer, begin)
         if bucket.is_last():
@@ -172,6 +183,37 @@ class DdpHook:
         if applied:
             watch = register_optimizer_step_pre_hook(lambda optimizer, *_: _check_momentum(optimizer, exchange, applied))
             weakref.finalize(self, watch.remove)
+
+
+class _Bucket:
+    """Where the gradients of a bucket lie, until DDP makes other buckets: to look at each in every step takes longer than
+    to select its entries."""
+
+    def __init__(self, places: List[int], buffer: torch.Tensor, gradients: List[torch.Tensor]) -> None:
+        self._places, self._buffer = places, _memory(buffer)
+        self._layout = [] if buffer.is_sparse else [
+            (gradient.shape, gradient.stride(), gradient.storage_offset()) for gradient in gradients]
+        self._host: Any = None
+        self._records: Any = None
+
+    def is_of(self, places: List[int], buffer: torch.Tensor) -> bool:
+        return self._places == places and self._buffer == _memory(buffer)
+
+    def records(self, exchange: Exchange, host: torch.Tensor) -> Any:
+        """The gradients for C, in the bucket or in its copy."""
+        if host.is_sparse:  # refused; such a bucket holds nothing else
+            return exchange._records({self._places[0]: host})
+        if self._host != _memory(host):
+            start = host.storage_offset() - self._buffer[-1]
+            views = [torch.as_strided(host, shape, stride, offset + start) for shape, stride, offset in self._layout]
+            self._records, self._host = exchange._records(dict(zip(self._places, views))), _memory(host)
+        return self._records
+
+
+def _memory(tensor: torch.Tensor) -> Any:
+    if tensor.is_sparse:
+        return None
+    return tensor.data_ptr(), tensor.numel(), tensor.dtype, tensor.storage_offset()
 
 
 def hook(state: DdpHook, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -34,7 +34,7 @@ class Exchange:
         self._handle = HANDLE()
         pairs = list(tensors)
         self.names = [name for name, _ in pairs]
-        self.sizes: List[int] = []
+        self.shapes: List[Tuple[int, ...]] = []
         self._begun: Dict[int, Any] = {}  # kept alive until the exchange has ended
         records = (Tensor * max(len(self.names), 1))()
         for record, (name, shape) in zip(records, pairs):
@@ -42,7 +42,7 @@ class Exchange:
             values = (ctypes.c_uint64 * max(len(extents), 1))(*extents)
             record.name, record.dimensions = text("the name of a tensor", name), len(extents)
             record.shape = ctypes.cast(values, ctypes.POINTER(ctypes.c_uint64))
-            self.sizes.append(math.prod(extents))
+            self.shapes.append(extents)
         place = None if rendezvous is None else text("the rendezvous", rendezvous)
         options = Options(ctypes.sizeof(Options), text("the config", config), place,
                           integer("steps_per_epoch", steps_per_epoch, smallest=0))
@@ -77,30 +77,40 @@ class Exchange:
             is_dense = gradient.flags.forc
             if not gradient.flags.writeable:
                 raise ValueError(f"the gradient of {name} is read-only, and the mean takes its place")
-        if size != self.sizes[place]:
-            raise ValueError(f"the gradient of {name} has {size} elements: expected {self.sizes[place]}")
+        shape = self.shapes[place]
+        if size != math.prod(shape):
+            raise ValueError(f"the gradient of {name} has {size} elements: expected {math.prod(shape)}")
+        if tuple(gradient.shape) != shape:
+            raise ValueError(f"the gradient of {name} has the shape {tuple(gradient.shape)}: expected {shape}")
         if not is_dense:
             raise ValueError(f"the gradient of {name} has gaps in memory: expected a contiguous one")
         return Array(place, address, _DTYPES[dtype.split(".")[-1]])
 
-    def _call_with(self, name: str, gradients: Mapping[int, Any], *others: int) -> None:
+    def _records(self, gradients: Mapping[int, Any]) -> Any:
+        """The gradients for C, checked."""
         records = [self._record(place, gradient) for place, gradient in gradients.items()]
-        call(name, self._open(), (Array * max(len(records), 1))(*records), len(records), ctypes.sizeof(Array),
-             *others)
+        return (Array * len(records))(*records)
+
+    def _call_with(self, name: str, records: Any, *others: int) -> None:
+        call(name, self._open(), records, len(records), ctypes.sizeof(Array), *others)
 
     def exchange(self, gradients: Iterable[Any]) -> None:
         """Collective. Replaces the gradients by their means over the ranks."""
         listed = list(gradients)
         if len(listed) != len(self.names):
             raise ValueError(f"there are {len(listed)} gradients: expected {len(self.names)}, one for each tensor")
-        self._call_with("exchange_gradients", dict(enumerate(listed)))
+        self._call_with("exchange_gradients", self._records(dict(enumerate(listed))))
 
     def begin(self, gradients: Mapping[int, Any]) -> None:
         """Collective. Begins to exchange these gradients, by the places of their tensors, and returns at once. wait() ends
         the exchange when every tensor has begun; until then gradients must not change, and no other call but test() and
         cancel() is possible."""
-        self._call_with("begin", gradients)
-        self._begun.update(gradients)
+        self._begin(self._records(gradients), gradients)
+
+    def _begin(self, records: Any, owners: Mapping[int, Any]) -> None:
+        """Begins with records that were made before, whose memory the owners keep."""
+        self._call_with("begin", records)
+        self._begun.update(owners)
 
     def test(self) -> bool:
         """Whether wait() would return at once."""
@@ -194,6 +204,16 @@ class Exchange:
             self.close()
         else:
             self.abort(error or kind.__name__)
+
+
+def check_parameters(named: Iterable[Tuple[str, Any]]) -> None:
+    """Raises a TypeError if an exchange cannot take the gradients of these parameters of PyTorch."""
+    for name, parameter in named:
+        dtype, device = str(parameter.dtype).split(".")[-1], parameter.device.type
+        if dtype not in _DTYPES:
+            raise TypeError(f"the parameter {name} is {dtype}: expected float32, bfloat16 or float16")
+        if device not in ("cpu", "cuda"):
+            raise TypeError(f"the parameter {name} is on {device}: expected cpu or cuda")
 
 
 def _is_permuted(shape: Sequence[int], strides: Sequence[int]) -> bool:

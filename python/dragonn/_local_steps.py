@@ -8,8 +8,9 @@ import torch
 import torch.distributed as dist
 
 from ._ddp import check_ranks, rendezvous
-from ._exchange import Exchange
+from ._exchange import Exchange, check_parameters
 from ._library import Array, call
+from ._state import restore, saved
 
 
 class LocalSteps:
@@ -29,6 +30,7 @@ class LocalSteps:
         """Collective."""
         self.optimizer = optimizer
         named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+        check_parameters(named)
         self._parameters = [parameter for _, parameter in named]
         self._hosts: List[torch.Tensor] = []
         self.exchange = Exchange([(_in_layers(name), tuple(parameter.shape)) for name, parameter in named], config,
@@ -61,16 +63,12 @@ class LocalSteps:
     def state_dict(self) -> Dict[str, Any]:
         """This rank's state: the common parameters, the outer optimizer, error feedback, the place in the round, and the
         inner optimizer. The model's own state_dict() belongs to it."""
-        return {"rank": torch.frombuffer(bytearray(self.exchange.state()), dtype=torch.uint8),
-                "optimizer": self.optimizer.state_dict()}
+        return {**saved(self.exchange), "optimizer": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: Dict[str, Any], all_ranks: Optional[Iterable[Dict[str, Any]]] = None) -> None:
         """Restores what state_dict() returned on this rank. In a run of another number of ranks, `all_ranks` are the states
         of all ranks that saved, in their order, and `state` is one of them, whose inner optimizer this rank takes."""
-        if all_ranks is None:
-            self.exchange.load_state(bytes(state["rank"].numpy()))
-        else:
-            self.exchange.load_states([bytes(other["rank"].numpy()) for other in all_ranks])
+        restore(self.exchange, state, all_ranks)
         self.optimizer.load_state_dict(state["optimizer"])
 
     def close(self) -> None:
@@ -87,7 +85,7 @@ class LocalSteps:
             hosts = self._hosts
             for host, value in zip(hosts, values):
                 host.copy_(value)
-        self.exchange._call_with(name, dict(enumerate(hosts)), *arguments)
+        self.exchange._call_with(name, self.exchange._records(dict(enumerate(hosts))), *arguments)
         if hosts is not values:
             for host, value in zip(hosts, values):
                 value.copy_(host)

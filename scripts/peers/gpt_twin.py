@@ -5,10 +5,11 @@ weights, token shards, global batch, clipping, AdamW and cosine schedule.
 
     scripts/peers/gpt_twin.py configs/shakespeare_gpt.toml --set data.path=FOLDER --set seed=2 --json rows.json
 
-Windows are those of the data set token_shards, in another random order. Prints the loss of every hundredth step, then a row:
+Windows are those of the data set token_shards, in its order (scripts/peers/dragonn_order.py). Prints the loss of every hundredth step, then a row:
 the mean loss over the validation shards, and the time of training. --json keeps rows, and does not repeat those that it has.
 Exit code: 0 done, 2 bad usage, 77 PyTorch is not installed.
 """
+import itertools
 import json
 import math
 import os
@@ -18,6 +19,7 @@ import time
 import tomllib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from dragonn_order import epoch_order
 from runs import BIN, Rows, make_parser, output_of, run_main, sets
 
 EVALUATION_BATCH = 64
@@ -25,6 +27,11 @@ HEADER_BYTES = 1024  # of a shard
 # What a config must have to have a twin.
 EXPECTED = {"model.name": "gpt2", "data.name": "token_shards", "optimizer.name": "adamw", "schedule.name": "cosine",
             "optimizer.weight_decay_norm_bias": False}
+
+
+# Parts of a block by their names in transformers.
+TRANSFORMERS_NAMES = {"attention.qkv": "attn.c_attn", "attention.output": "attn.c_proj", "part1.norm": "ln_1", "part2.norm": "ln_2",
+                      "feed_forward.linear1": "mlp.c_fc", "feed_forward.linear2": "mlp.c_proj"}
 
 
 class Windows:
@@ -86,13 +93,27 @@ def scheduled(optimizer, schedule):
     return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_factor(schedule, step))
 
 
-def batches(windows, size):
-    """Numbers of windows, without end: each epoch in an order of its own, the same for the same seed."""
-    order = []
-    while True:
-        if len(order) < size:
-            order = torch.randperm(len(windows.starts)).tolist()
-        yield [order.pop() for _ in range(size)]
+def batches(windows, size, seed):
+    """Numbers of windows, without end, as dragonn takes them: what fills no batch is left out of an epoch."""
+    for epoch in itertools.count():
+        order = epoch_order(len(windows.starts), seed, epoch)
+        for begin in range(0, len(order) - size + 1, size):
+            yield order[begin:begin + size]
+
+
+def transformers_tensors(model):
+    """The weights in the form of transformers, which dragonn-train reads."""
+    tensors = {"wte.weight": model.embedding.weight[:model.classes], "wpe.weight": model.position.weight}
+    if not model.settings["tied"]:
+        tensors["lm_head.weight"] = model.output.weight[:model.classes]
+    for name, value in model.named_parameters():
+        block, _, rest = name.partition(".")
+        layer, part = block.removeprefix("layer"), rest.rpartition(".")[0]
+        if name.startswith("norm."):
+            tensors[f"ln_f.{rest}"] = value
+        elif part in TRANSFORMERS_NAMES:
+            tensors[f"h.{layer}.{TRANSFORMERS_NAMES[part]}.{rest.rpartition('.')[2]}"] = value.t() if value.dim() > 1 else value
+    return {name: value.detach().contiguous() for name, value in tensors.items()}
 
 
 def validation_loss(model, validation, device="cpu"):
@@ -117,7 +138,7 @@ def train(config, device):
     settings = config["train"]
     optimizer = optimizer_of(model, config["optimizer"])
     schedule = scheduled(optimizer, config["schedule"])
-    batch = batches(training, settings["batch_size"] * config["comm"]["workers"])
+    batch = batches(training, settings["batch_size"] * config["comm"]["workers"], config["seed"])
     begin = time.monotonic()
     for step in range(settings["max_steps"]):
         loss = loss_of(model, training, next(batch), device)
@@ -137,8 +158,8 @@ def train(config, device):
 def read_config(options, expected):
     """The resolved config of options.config and options.set. Raises RuntimeError if it has not the expected values."""
     command = [options.bin / "dragonn-train", options.config, *sets(options.set), "--print-config"]
-    # Under mpirun it would print on rank 0 only.
-    alone = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_"))}
+    # With other ranks it would print on rank 0 only.
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_", "RANK", "WORLD_SIZE"))}
     config = tomllib.loads(output_of(command, env=alone))
     for key, value in (EXPECTED | expected).items():
         table, _, name = key.partition(".")

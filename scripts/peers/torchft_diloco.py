@@ -23,7 +23,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import gpt_twin
 from runs import run_main
 
-LOGGED_EVERY = 10
 TIMEOUT = datetime.timedelta(minutes=30)  # a synchronization of a large model on a slow network
 NETWORK = "198.18.0.1"  # an address of scripts/netns_cluster.sh; nothing is sent to it
 
@@ -44,7 +43,7 @@ def shared_text(path, make=None):
         partial = path.with_suffix(".part")
         partial.write_text(make)
         os.replace(partial, path)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + TIMEOUT.total_seconds()
     while not path.exists():
         if time.monotonic() > deadline:
             raise RuntimeError(f"{path}: rank 0 has not written it")
@@ -73,7 +72,7 @@ def make_diloco(config, model, optimizer, manager):
                   fragment_update_alpha=update["mix"], use_bucketization=True)
 
 
-def train(config, output, rank, world):
+def train(config, output, every, rank, world):
     """This rank's record of the run."""
     address = own_address()
     lighthouse = LighthouseServer(bind="0.0.0.0:0", min_replicas=world, join_timeout_ms=60000) if rank == 0 else None
@@ -84,7 +83,7 @@ def train(config, output, rank, world):
     settings, batch = config["train"], config["train"]["batch_size"]
     optimizer = gpt_twin.optimizer_of(model, config["optimizer"])
     schedule = gpt_twin.scheduled(optimizer, config["schedule"])
-    all_batches, steps = gpt_twin.batches(training, batch * world), []
+    all_batches, steps = gpt_twin.batches(training, batch * world, config["seed"]), []
     manager = Manager(ProcessGroupGloo(timeout=TIMEOUT), None, None, min_replica_size=world, use_async_quorum=False, timeout=TIMEOUT,
                       quorum_timeout=TIMEOUT, rank=0, world_size=1, store_addr=address, store_port=store.port, lighthouse_addr=url,
                       replica_id=f"rank{rank}", hostname=address, init_sync=False)
@@ -99,8 +98,8 @@ def train(config, output, rank, world):
             optimizer.step()
             schedule.step()
             total += loss.item()
-            if step % LOGGED_EVERY == 0:
-                steps.append([step, time.monotonic() - begin, total / LOGGED_EVERY])
+            if step % every == 0:
+                steps.append([step, time.monotonic() - begin, total / every])
                 total = 0.0
     row = {"steps": steps, "torch": torch.__version__, "torchft": importlib.metadata.version("torchft")}
     if rank == 0:
@@ -118,13 +117,14 @@ def train(config, output, rank, world):
 def main():
     parser = gpt_twin.twin_parser(__doc__)
     parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FILE", help="prefix of the ranks' records")
+    parser.add_argument("--every", type=int, default=10, metavar="N", help="steps of a logged loss, which is their mean (10)")
     parser.add_argument("--interface", default="eth0", metavar="NAME", help="of gloo (eth0)")
     options = parser.parse_args()
     config = gpt_twin.read_config(options, {"train.clip": "local", "update.scheme": "local", "compression.method": "dense"})
     rank, world = (int(os.environ.get(f"OMPI_COMM_WORLD_{name}", default)) for name, default in (("RANK", 0), ("SIZE", 1)))
     torch.set_num_threads(options.threads)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", options.interface)
-    return train(config, options.output, rank, world)
+    return train(config, options.output, options.every, rank, world)
 
 
 try:

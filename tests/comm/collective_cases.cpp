@@ -44,7 +44,13 @@ void gathers(Communicator& communicator) {
   }
 }
 
-void gathers_variable(Communicator& communicator) {
+/// Returns what a rank moves in a gather of `total` bytes, of which it has `mine`, and the next rank `next`.
+Traffic gathered(GatherRoute route, std::uint64_t ranks, std::uint64_t total, std::uint64_t mine, std::uint64_t next) {
+  const std::uint64_t sent = route == GatherRoute::kDirect ? (ranks - 1) * mine : ranks == 1 ? 0 : total - next;
+  return {sent, total - mine, ranks - 1, ranks - 1};
+}
+
+void gathers_variable(Communicator& communicator, GatherRoute route) {
   const std::size_t ranks = unsigned_size(communicator);
   const std::size_t me = unsigned_rank(communicator);
   std::vector<std::size_t> sizes(ranks);
@@ -53,19 +59,17 @@ void gathers_variable(Communicator& communicator) {
   const std::vector<std::byte> mine = block_of(me, sizes[me]);
   std::vector<std::byte> all(total);
   const TrafficMeter meter(communicator, Phase::kControl);
-  communicator.allgather_variable(std::span<const std::byte>(mine), sizes, std::span<std::byte>(all));
+  communicator.allgather_variable(std::span<const std::byte>(mine), sizes, std::span<std::byte>(all), route);
   std::size_t offset = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     for (std::size_t i = 0; i < sizes[rank]; ++i) expect(all[offset++] == byte_of(rank, i), "rank r's block");
   }
-  const std::uint64_t sent = ranks == 1 ? 0 : total - sizes[(me + 1) % ranks];
-  const std::uint64_t received = total - sizes[me];
-  expect(meter.moved() == Traffic{sent, received, ranks - 1, ranks - 1},
-         "sent: all blocks but the next rank's; received: all but the own");
+  expect(meter.moved() == gathered(route, ranks, total, sizes[me], sizes[(me + 1) % ranks]),
+         "sent on a ring: all blocks but the next rank's, directly: the own to all; received: all but the own");
 }
 
 /// Messages of 0, 5 and 10 bytes in places with some bytes more.
-void gathers_messages(Communicator& communicator) {
+void gathers_messages(Communicator& communicator, GatherRoute route) {
   const std::size_t ranks = unsigned_size(communicator), me = unsigned_rank(communicator);
   const auto size_of = [](std::size_t rank) { return 5 * (rank % 3); };
   std::vector<std::size_t> capacities(ranks), offsets(ranks), found(ranks, 1);
@@ -83,16 +87,15 @@ void gathers_messages(Communicator& communicator) {
     for (std::size_t i = 0; i < bytes; ++i) expect(all[offsets[from] + i] == byte_of(from, i), "rank r's message");
   };
   communicator.allgather_messages(std::span<const std::byte>(all).subspan(offsets[me], mine.size()), capacities,
-                                  std::span<std::byte>(all), read);
+                                  std::span<std::byte>(all), read, route);
   expect(calls == ranks, "one call for each rank");
   std::uint64_t total = 0;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     expect(found[rank] == size_of(rank), "the size of rank r's message");
     total += size_of(rank);
   }
-  const std::uint64_t sent = ranks == 1 ? 0 : total - size_of((me + 1) % ranks);
-  expect(meter.moved() == Traffic{sent, total - size_of(me), ranks - 1, ranks - 1},
-         "sent: all messages but the next rank's; received: all but the own");
+  expect(meter.moved() == gathered(route, ranks, total, size_of(me), size_of((me + 1) % ranks)),
+         "sent on a ring: all messages but the next rank's, directly: the own to all; received: all but the own");
 }
 
 void broadcasts(Communicator& communicator) {
@@ -203,8 +206,14 @@ void finds_its_place(Communicator& communicator) {
 
 constexpr std::array kCases{
     Case{"allgather puts blocks in rank order and moves P-1 of them", gathers},
-    Case{"allgather_variable takes blocks of any size and moves what its formula says", gathers_variable},
-    Case{"allgather_messages takes messages whose sizes nobody was told", gathers_messages},
+    Case{"allgather_variable takes blocks of any size and moves what its formula says",
+         [](Communicator& communicator) { gathers_variable(communicator, GatherRoute::kRing); }},
+    Case{"allgather_variable does so directly, too",
+         [](Communicator& communicator) { gathers_variable(communicator, GatherRoute::kDirect); }},
+    Case{"allgather_messages takes messages whose sizes nobody was told",
+         [](Communicator& communicator) { gathers_messages(communicator, GatherRoute::kRing); }},
+    Case{"allgather_messages does so directly, too",
+         [](Communicator& communicator) { gathers_messages(communicator, GatherRoute::kDirect); }},
     Case{"broadcast reaches all ranks from any root", broadcasts},
     Case{"broadcast_text takes any length", broadcasts_text},
     Case{"allgather takes a block that is in its place", gathers_in_place},

@@ -190,6 +190,7 @@ void together_is_alone(Communicator& communicator, const codec::CodecChoice& cod
   all.push_back({"dense", {{"algorithm", "rabenseifner"}}});
   all.push_back({"gtopk", {{"put_back", "paper"}}});
   for (const char* layout : {"fixed", "padded", "unpadded"}) all.push_back({"allgather", {{"layout", layout}}});
+  all.push_back({"allgather", {{"layout", "unpadded"}, {"route", "direct"}}});
   for (const Variant& variant : all) {
     for (const Selection& selection : selections()) {
       if (!accepts(variant, selection.traits)) continue;

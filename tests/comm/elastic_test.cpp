@@ -138,6 +138,7 @@ TEST_CASE("elastic: lines are read as they are written, and others are refused")
   form.kind = Kind::kForm;
   form.plan = {.number = 3, .place = 17, .members = {0, 2}, .stops = true};
   form.run = 12345;
+  form.member = 2;
   form.doors = {*parse_address("10.0.0.1:4000"), *parse_address("[fe80::1]:4001")};
   form.why = "member 1: its connection has ended";
   CHECK(CoordinatorLine::parse(form.text()) == form);
@@ -146,15 +147,18 @@ TEST_CASE("elastic: lines are read as they are written, and others are refused")
   end.plan.number = 3;
   end.why = "silent";
   CHECK(CoordinatorLine::parse(end.text()) == end);
+  end.kind = Kind::kYield;
+  CHECK(CoordinatorLine::parse(end.text()) == end);
   for (const MemberLine& line :
-       {MemberLine{MemberLine::Kind::kJoin, 0, 4000}, MemberLine{}, MemberLine{MemberLine::Kind::kReport, 2, 9, "a b"},
-        MemberLine{MemberLine::Kind::kFinish, 0, 7}})
+       {MemberLine{MemberLine::Kind::kJoin, 0, 4000, "", ~0ULL}, MemberLine{},
+        MemberLine{MemberLine::Kind::kReport, 2, 9, "a b"}, MemberLine{MemberLine::Kind::kFinish, 0, 7}})
     CHECK(MemberLine::parse(line.text()) == line);
-  for (const char* bad : {"", "hello", "join", "join x", "join 1 2", "report 1", "beat 1", "finish -1"})
+  for (const char* bad : {"", "hello", "join", "join x", "join 1", "join 1 2 3", "report 1", "beat 1", "finish -1"})
     CHECK_FALSE(MemberLine::parse(bad));
   for (const char* bad :
-       {"", "form", "form 1 2 0 3", "form 1 2 0 3 x", "form 1 2 0 3 0@", "form 1 2 2 3 0@10.0.0.1:1 w",
-        "form 1 2 0 3 1@10.0.0.1:1,0@10.0.0.1:2 w", "form 1 2 0 3 99999999999@10.0.0.1:1 w", "end"})
+       {"", "form", "form 1 2 0 3", "form 1 2 0 3 0 x", "form 1 2 0 3 0 0@", "form 1 2 2 3 0 0@10.0.0.1:1 w",
+        "form 1 2 0 3 1 0@10.0.0.1:1 w", "form 1 2 0 3 0 1@10.0.0.1:1,0@10.0.0.1:2 w",
+        "form 1 2 0 3 0 99999999999@10.0.0.1:1 w", "end", "yield"})
     CHECK_FALSE(CoordinatorLine::parse(bad));
 }
 

@@ -74,6 +74,7 @@ std::vector<Mode> variants() {
           {"allgather", {{"layout", "fixed"}}},
           {"allgather", {{"layout", "padded"}}},
           {"allgather", {{"layout", "unpadded"}}},
+          {"allgather", {{"layout", "unpadded"}, {"route", "direct"}}},
           {"allgather", {{"decode", "dense"}}},
           {"allgather", {}, shared},
           {"index_union"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Tests of the commit rule of elastic runs (docs/reliability.md): every order of steps, words, reports, orders,
-/// deaths, silences and cut links of two and three members.
+/// deaths, silences and cut links of two and three members, and of
+/// processes that join them.
 #include "comm/elastic/membership.h"
 
 #include <algorithm>
@@ -21,16 +22,22 @@ struct Model {
   int deaths = 0;
   int silences = 0;  ///< the coordinator drops a member that lives, and goes on for a while
   int cuts = 0;      ///< of connections between two members
+  int joiners = 0;   ///< processes that may come when the run has begun, one after the other
+  int max_workers = 9;
+
+  int processes() const { return members + joiners; }
 };
 
 /// A member: it computes, then agrees with its group on the next place, then computes again.
 struct Actor {
-  enum class State { kWaiting, kComputing, kAgreeing, kReported, kFinished, kStopped, kDropped, kDead };
+  enum class State { kAbsent, kWaiting, kComputing, kAgreeing, kReported, kFinished, kStopped, kDropped, kDead };
   State state = State::kWaiting;
   std::uint64_t generation = 0;
   std::uint64_t place = 0;
   bool was_agreeing = false;  // when it reported
   bool is_told = false;       // that its generation is over
+  bool is_asked = false;      // to leave it in front of its next agreement
+  bool has_state = true;      // of the run
   unsigned words = 0;         // of the members that are in the agreement, too
   std::vector<int> group = {};
   std::vector<std::uint64_t> history = {};  // the generation in which each place was committed
@@ -64,11 +71,15 @@ class Search {
   explicit Search(const Model& model) : model_(model) {}
 
   void run() {
-    World first{Membership(model_.members, model_.min_workers), {}, {}, {}, {}};
-    const auto members = static_cast<std::size_t>(model_.members);
-    first.actors.resize(members);
-    first.reports.resize(members);
-    first.orders.resize(members);
+    World first{Membership(model_.members, model_.min_workers, model_.max_workers), {}, {}, {}, {}};
+    const auto processes = static_cast<std::size_t>(model_.processes());
+    first.actors.resize(processes);
+    first.reports.resize(processes);
+    first.orders.resize(processes);
+    for (int joiner = model_.members; joiner < model_.processes(); ++joiner) {
+      first.actors[at(joiner)].state = State::kAbsent;
+      first.actors[at(joiner)].has_state = false;
+    }
     for (int member = 0; member < model_.members; ++member) first.coordinator.join(member);
     send_orders(first);
     add(first);
@@ -76,17 +87,19 @@ class Search {
       const World& world = *left_.back();
       left_.pop_back();
       const std::size_t before = moves_;
-      for (int member = 0; member < model_.members; ++member) {
+      for (int member = 0; member < model_.processes(); ++member) {
         compute(world, member);
         fail(world, member);
-        for (int peer = 0; peer < model_.members; ++peer) hear(world, member, peer);
+        for (int peer = 0; peer < model_.processes(); ++peer) take_state(world, member, peer);
+        for (int peer = 0; peer < model_.processes(); ++peer) hear(world, member, peer);
         obey(world, member);
         hear_report(world, member);
         notice_end(world, member);
         finish_run(world, member);
       }
       const std::size_t without_faults = moves_;
-      for (int member = 0; member < model_.members; ++member) disturb(world, member);
+      for (int member = 0; member < model_.processes(); ++member) disturb(world, member);
+      for (int joiner = model_.members; joiner < model_.processes(); ++joiner) join(world, joiner);
       check(world);
       if (without_faults == before) check_end(world);
     }
@@ -95,6 +108,8 @@ class Search {
   const std::set<std::pair<std::set<int>, std::set<int>>>& ends() const { return ends_; }
   bool was_abandoned() const { return was_abandoned_; }
   bool was_settled() const { return was_settled_; }
+  /// The places from which processes that joined have trained, in any of the orders.
+  const std::set<std::uint64_t>& joined_at() const { return joined_at_; }
 
  private:
   static std::size_t at(int member) { return static_cast<std::size_t>(member); }
@@ -120,7 +135,7 @@ class Search {
   /// A member has computed, and begins the agreement.
   void compute(World world, int member) {
     Actor& actor = world.actors[at(member)];
-    if (actor.state != State::kComputing || actor.place == model_.places) return;
+    if (actor.state != State::kComputing || actor.place == model_.places || !actor.has_state) return;
     actor.state = State::kAgreeing;
     complete(actor, member);
     add(std::move(world));
@@ -130,6 +145,29 @@ class Search {
       if (peer != member && (actor.words >> at(peer) & 1U) == 0) return;
     commit(actor);
     actor.state = State::kComputing;
+  }
+  /// A process comes. Its id is one that nobody has had.
+  void join(World world, int joiner) {
+    if (world.actors[at(joiner)].state != State::kAbsent || world.actors[at(joiner - 1)].state == State::kAbsent)
+      return;
+    world.actors[at(joiner)].state = State::kWaiting;
+    world.coordinator.join(joiner);
+    send_orders(world);
+    add(std::move(world));
+  }
+  /// A member that has joined gets the state from a peer that has it, when both have begun the generation.
+  void take_state(World world, int member, int peer) {
+    Actor& actor = world.actors[at(member)];
+    const Actor& donor = world.actors[at(peer)];
+    const bool is_there = donor.state == State::kComputing || donor.state == State::kAgreeing;
+    if (actor.state != State::kComputing || actor.has_state || !donor.has_state || !is_there ||
+        donor.generation != actor.generation || world.cut.contains({std::min(member, peer), std::max(member, peer)}))
+      return;
+    REQUIRE(donor.place == actor.place);
+    actor.has_state = true;
+    actor.history = donor.history;
+    joined_at_.insert(actor.place);
+    add(std::move(world));
   }
   /// A word of a peer comes. The peer has sent it if it is in the agreement, or was: also if it has failed since.
   void hear(World world, int member, int peer) {
@@ -150,7 +188,8 @@ class Search {
   /// An operation of the member fails: the generation is over, a peer is gone, or a link is cut.
   void fail(World world, int member) {
     Actor& actor = world.actors[at(member)];
-    if (actor.state != State::kAgreeing) return;
+    const bool waits = actor.state == State::kAgreeing || (actor.state == State::kComputing && !actor.has_state);
+    if (!waits) return;
     const auto is_lost = [&](int peer) {
       const Actor& other = world.actors[at(peer)];
       const bool is_gone = other.state == State::kDead || other.state == State::kDropped;
@@ -171,7 +210,8 @@ class Search {
   /// A member that computes learns that its generation is over before its next step.
   void notice_end(World world, int member) {
     Actor& actor = world.actors[at(member)];
-    if (actor.state != State::kComputing || !actor.is_told || actor.place == model_.places) return;
+    const bool knows = actor.is_told || actor.is_asked;
+    if (actor.state != State::kComputing || !knows || actor.place == model_.places) return;
     report(world, member);
     add(std::move(world));
   }
@@ -195,8 +235,16 @@ class Search {
       actor.state = State::kDropped;
     } else if (order.kind == Order::Kind::kEnd) {
       if (order.plan.number == actor.generation) actor.is_told = true;
+    } else if (order.kind == Order::Kind::kYield) {
+      if (order.plan.number == actor.generation) actor.is_asked = true;
     } else {
       REQUIRE((actor.state == State::kReported || actor.state == State::kWaiting));
+      if (order.plan.place == 0) actor.has_state = true;  // all begin the run
+      if (!actor.has_state) {
+        if (actor.state == State::kWaiting) actor.place = order.plan.place;
+        const auto has_state = [&](int id) { return world.actors[at(id)].has_state; };
+        REQUIRE(std::ranges::any_of(order.plan.members, has_state));
+      }
       if (counts(order.plan, actor.place, actor.was_agreeing)) {
         commit(actor);
         was_settled_ = true;
@@ -204,7 +252,7 @@ class Search {
         was_abandoned_ = true;
       }
       actor.words = 0;
-      actor.was_agreeing = actor.is_told = false;
+      actor.was_agreeing = actor.is_told = actor.is_asked = false;
       actor.generation = order.plan.number;
       actor.group = order.plan.members;
       const bool stops = order.plan.stops && actor.place < model_.places;  // whose end counts has ended
@@ -229,7 +277,8 @@ class Search {
   /// A fault: a death, a member that the coordinator takes for dead, a cut link.
   void disturb(const World& world, int member) {
     const Actor& actor = world.actors[at(member)];
-    const bool is_at_work = is_in_group(actor) || actor.state == State::kReported;
+    const bool has_joined = member >= model_.members && actor.state == State::kWaiting;
+    const bool is_at_work = is_in_group(actor) || actor.state == State::kReported || has_joined;
     if (is_at_work && world.deaths < model_.deaths) {
       World next = world;
       ++next.deaths;
@@ -268,12 +317,13 @@ class Search {
     std::vector<std::uint64_t> longest;
     const auto counts_here = [&](int member) {
       const State state = world.actors[at(member)].state;
-      return state != State::kDead && state != State::kDropped && world.coordinator.is_present(member);
+      return state != State::kDead && state != State::kDropped && world.coordinator.is_present(member) &&
+             world.actors[at(member)].has_state;
     };
-    for (int member = 0; member < model_.members; ++member)
+    for (int member = 0; member < model_.processes(); ++member)
       if (counts_here(member) && world.actors[at(member)].history.size() > longest.size())
         longest = world.actors[at(member)].history;
-    for (int member = 0; member < model_.members; ++member) {
+    for (int member = 0; member < model_.processes(); ++member) {
       if (!counts_here(member)) continue;
       const auto& history = world.actors[at(member)].history;
       REQUIRE(std::equal(history.begin(), history.end(), longest.begin()));
@@ -283,12 +333,13 @@ class Search {
   /// Checks a state after which nothing happens without a further fault.
   void check_end(const World& world) {
     std::set<int> finished, stopped;
-    for (int member = 0; member < model_.members; ++member) {
+    for (int member = 0; member < model_.processes(); ++member) {
       const Actor& actor = world.actors[at(member)];
       // Who is dropped before the coordinator has heard of its end ends as dropped.
       if (actor.state == State::kFinished && world.coordinator.is_present(member)) finished.insert(member);
       if (actor.state == State::kStopped) stopped.insert(member);
-      const bool is_gone = actor.state == State::kDead || actor.state == State::kDropped;
+      const bool is_gone =
+          actor.state == State::kDead || actor.state == State::kDropped || actor.state == State::kAbsent;
       // A death that the coordinator has not learnt of is a move to come.
       if (!is_gone && !has_unknown_death(world))
         REQUIRE((actor.state == State::kFinished || actor.state == State::kStopped));
@@ -299,7 +350,7 @@ class Search {
     ends_.insert({finished, stopped});
   }
   bool has_unknown_death(const World& world) const {
-    for (int member = 0; member < model_.members; ++member)
+    for (int member = 0; member < model_.processes(); ++member)
       if (world.actors[at(member)].state == State::kDead && world.coordinator.is_present(member)) return true;
     return false;
   }
@@ -310,6 +361,7 @@ class Search {
   std::size_t moves_ = 0;
   std::set<std::pair<std::set<int>, std::set<int>>> ends_;
   bool was_abandoned_ = false, was_settled_ = false;
+  std::set<std::uint64_t> joined_at_;
 };
 
 }  // namespace
@@ -349,21 +401,73 @@ TEST_CASE("membership: of a world of two halves at most one goes on, and with to
   CHECK(three.ends().contains({{}, {1}}));
 }
 
-TEST_CASE("membership: without a fault everybody finishes, and nobody joins a run that has begun") {
+TEST_CASE("membership: whenever a process joins, it has the state of the others, and all commit the same places") {
+  for (const Model& model :
+       {Model{.members = 1, .places = 3, .joiners = 2}, Model{.members = 2, .places = 2, .joiners = 1},
+        Model{.members = 2, .places = 2, .deaths = 1, .joiners = 1},
+        Model{.members = 1, .places = 2, .deaths = 1, .joiners = 2},
+        Model{.members = 1, .places = 2, .silences = 1, .joiners = 1},
+        Model{.members = 1, .places = 2, .cuts = 1, .joiners = 1}}) {
+    CAPTURE(model.members);
+    CAPTURE(model.joiners);
+    CAPTURE(model.deaths);
+    Search search(model);
+    search.run();
+    std::set<int> all, first;
+    for (int member = 0; member < model.processes(); ++member) all.insert(member);
+    for (int member = 0; member < model.members; ++member) first.insert(member);
+    CHECK(search.ends().contains({all, {}}));
+    CHECK(search.ends().contains({first, {}}));  // it came too late
+    for (std::uint64_t place = 1; place < model.places; ++place) CHECK(search.joined_at().contains(place));
+    CHECK_FALSE(search.joined_at().contains(model.places));
+  }
+}
+
+TEST_CASE("membership: a run that is full, ends or stops takes nobody, and who has no state never trains alone") {
+  const auto dropped = [](Membership& membership, const char* why) {
+    const std::vector<Order> orders = membership.take_orders();
+    REQUIRE_FALSE(orders.empty());
+    CHECK(orders.back().kind == Order::Kind::kDrop);
+    CHECK(orders.back().why.find(why) != std::string::npos);
+  };
+  Membership full(1, 1, 1);
+  full.join(0);
+  full.take_orders();
+  full.join(1);
+  dropped(full, "the run has 1 workers (comm.max_workers)");
+  Membership ending(2, 1, 3);
+  ending.join(0);
+  ending.join(1);
+  ending.finish(0, 5);
+  ending.take_orders();
+  ending.join(2);
+  dropped(ending, "at its end");
+  // The last member that has the state dies while it gives it to another one.
+  Membership orphan(1, 1, 2);
+  orphan.join(0);
+  orphan.report(0, 1, 4, "");
+  orphan.join(1);
+  orphan.report(0, 2, 4, "");
+  CHECK(orphan.generation().members == std::vector<int>{0, 1});
+  orphan.take_orders();
+  orphan.leave(0, "dead");
+  orphan.report(1, orphan.generation().number, 4, "its group has failed");
+  dropped(orphan, "nobody is left who has the state");
+  CHECK(orphan.is_over());
+}
+
+TEST_CASE("membership: without a fault everybody finishes, and a run begins with those that came in time") {
   Search search({.members = 3, .places = 2});
   search.run();
   CHECK(search.ends() == std::set<std::pair<std::set<int>, std::set<int>>>{{{0, 1, 2}, {}}});
   CHECK_FALSE(search.was_abandoned());
-  Membership late(2, 1);
+  Membership late(2, 1, 2);
   late.join(0);
   CHECK(late.take_orders().empty());
   late.begin_with_fewer();
   CHECK(late.take_orders().size() == 1);
   late.join(1);
-  const std::vector<Order> orders = late.take_orders();
-  REQUIRE(orders.size() == 1);
-  CHECK(orders.front().kind == Order::Kind::kDrop);
-  CHECK(orders.front().member == 1);
+  CHECK(late.take_orders() == std::vector<Order>{{Order::Kind::kYield, 0, late.generation(), "member 1 joins"}});
 }
 
 TEST_SUITE_END();

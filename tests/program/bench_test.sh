@@ -148,8 +148,21 @@ expect_refusal 2 "--scale 5: it must divide the last axis of embedding.weight, .
 expect_refusal 2 "--compute measured: expected --scale 1" rounds --scale 2 --compute measured
 expect_refusal 2 "--method: localsgd not in .dense,topk" rounds --method localsgd
 
+# Without failures all time but that of forming the group goes into steps. With many an elastic run keeps most of its speed, more where
+# death is noticed at once; a run that restarts does not.
+"$bench" goodput --seconds 1000 --steps-to-failure 1000000000 --json goodput.json >/dev/null || fail "goodput"
+for value in '"failures": 0,' '"elastic": 0.999,' '"fixed": 1.0'; do
+  grep -q "$value" goodput.json || fail "not $value without failures: $(cat goodput.json)"
+done
+for silent in 0 0.5 1; do
+  "$bench" goodput --seconds 20000 --steps-to-failure 50 --silent $silent --json goodput.json >/dev/null || fail "goodput, silent $silent"
+  sed -n 's/.*"elastic": \([0-9.]*\),*/\1/p; s/.*"fixed": \([0-9.]*\),*/\1/p' goodput.json
+done >shares
+paste -sd' ' shares | awk '{ exit !($1 > $3 && $3 > $5 && $3 > 0.9 && $5 > 0.8 && $4 < 0.3) }' || fail "shares: $(cat shares)"
+expect_refusal 2 "--silent" goodput --silent 2
+
 # A bad command line ends with one line that names the nearest valid word.
-names="codec, collective, compress, decode, fit, loader, network, profile, quantize, rounds, sample, step"
+names="codec, collective, compress, decode, fit, goodput, loader, network, profile, quantize, rounds, sample, step"
 expect_refusal 2 "^dragonn-bench: unknown subcommand 'decod'; did you mean 'decode'. valid: $names$" decod --ranks 2
 expect_refusal 2 "^dragonn-bench: no subcommand; valid: $names$"
 expect_refusal 2 "^dragonn-bench: unknown option '--versoin'; did you mean '--version'" --versoin

@@ -3,52 +3,7 @@
 # Workers of an elastic run are killed and stopped, wherever they are: the others go on without a restart, and a replay of the
 # run ends with the same bits. A worker that was stopped finds out; with too few workers, or without the coordinator, the run stops.
 . "$(dirname "$0")/lib.sh" "$1"
-train=$BIN/dragonn-train
-unset MASTER_ADDR MASTER_PORT RANK WORLD_SIZE
-
-# start NAME RANKS ARGUMENT...: the workers of a run. Logs: NAME.RANK.log. FAULT is for the process of rank 1.
-start() {
-  local name=$1 ranks=$2 rank fault
-  ids=()
-  for ((rank = 0; rank < ranks; ++rank)); do
-    fault=()
-    [ "$rank" != 1 ] || [ -z "${FAULT:-}" ] || fault=("DRAGONN_FAULT=$FAULT")
-    env "${fault[@]}" RANK="$rank" WORLD_SIZE="$ranks" "$train" quick.toml --set comm.backend=tcp --set comm.elastic=true \
-      --set comm.heartbeat_timeout_s=${HEARTBEAT:-30} --set "comm.rendezvous=file:$WORK/$name.meet" --output "$name" "${@:3}" >"$name.$rank.log" 2>&1 &
-    ids+=($!)
-  done
-}
-# coordinate NAME RANKS ARGUMENT...: the coordinator of such a run, as a process of its own.
-coordinate() {
-  "$BIN/dragonn" coordinator quick.toml --workers "$2" --set comm.backend=tcp --set comm.elastic=true --set comm.heartbeat_timeout_s=${HEARTBEAT:-30} \
-    --set "comm.rendezvous=file:$WORK/$1.meet" "${@:3}" >"$1.coordinator.log" 2>&1 &
-  coordinator=$!
-}
-# ended NAME CODE...: the workers end with these codes, by rank.
-ended() {
-  local id codes=()
-  for id in "${ids[@]}"; do
-    wait "$id" 2>/dev/null
-    codes+=($?)
-  done
-  [ "${codes[*]}" = "${*:2}" ] || fail "$1: exit codes ${codes[*]} instead of ${*:2}: $(tail -qn 2 "$1".*.log)"
-}
-# replayed NAME: the replay has the bits of the run.
-replayed() {
-  local hash
-  hash=$(parameters_hash "$1")
-  [ -n "$hash" ] || fail "$1: no hash"
-  "$BIN/dragonn" replay "$1" >"$1.replay.log" 2>&1 || fail "$1: the replay failed: $(tail -3 "$1.replay.log")"
-  [ "$hash" = "$(parameters_hash "$1/replay")" ] || fail "$1: the replay has other parameters"
-}
-# refused PATTERN -- COMMAND...: a subcommand of dragonn ends with 2, and says why.
-refused() {
-  local status=0
-  "${@:3}" >refused.log 2>&1 || status=$?
-  [ "$status" = 2 ] && grep -q "$1" refused.log || fail "$status: ${*:3}: $(cat refused.log)"
-}
-generations() { grep -c '"generation"' "$1/membership.jsonl"; }
-has_steps() { [ -f "$1/metrics.jsonl" ] && grep -q "\"step\":$2," "$1/metrics.jsonl"; } # NAME STEP
+. "$HERE/elastic_lib.sh"
 
 # Without a fault an elastic run has the bits of any other.
 start plain 3

@@ -46,7 +46,7 @@ using States = std::vector<std::unique_ptr<TrainingState>>;
 std::unique_ptr<MemorySource> train_group(const Job& job, const Group& group, States& states, MemorySource* before) {
   auto left = std::make_unique<MemorySource>(group.workers);
   states.resize(static_cast<std::size_t>(group.workers));  // who leaves takes its state along
-  comm::run_local(group.workers, local_options(job.config), [&](comm::Communicator& communicator) {
+  comm::run_local(group.workers, local_options(job.config, group.workers), [&](comm::Communicator& communicator) {
     omp_set_num_threads(1);
     const auto rank = static_cast<std::size_t>(communicator.rank());
     layers::Network untrained = make_network(job.config, *job.data.train);

@@ -101,7 +101,7 @@ void make_steps(Generation& generation, std::uint64_t steps) {
 void on_ranks(const RunSpec& config, int ranks, const std::function<void(std::size_t, Generation&)>& body) {
   const TemporaryFolder folder;
   const Job job{config, load_data(config), {folder.path()}, ""};
-  comm::run_local(ranks, local_options(config), [&](comm::Communicator& communicator) {
+  comm::run_local(ranks, local_options(config, ranks), [&](comm::Communicator& communicator) {
     layers::Network network = make_network(config, *job.data.train);
     const RunPlan plan = plan_run(config, network, communicator.size());
     TrainingState state(config, std::move(network));

@@ -170,7 +170,7 @@ TEST_CASE("local steps: inner steps send no message, and the ranks hold the same
   const TemporaryFolder folder;
   const Job job{config, load_data(config), {folder.path()}, ""};
   std::vector<std::vector<float>> parameters(2);
-  comm::run_local(2, local_options(config), [&](comm::Communicator& communicator) {
+  comm::run_local(2, local_options(config, 2), [&](comm::Communicator& communicator) {
     layers::Network network = make_network(config, *job.data.train);
     const RunPlan plan = plan_run(config, network, communicator.size());
     TrainingState state(config, std::move(network));
@@ -290,7 +290,7 @@ TEST_CASE("local steps: the ranks of a checkpoint may have done different number
   const Job job{config, load_data(config), {folder.path()}, ""};
   const CheckpointStore store(folder.path() / "checkpoints");
   std::vector<std::uint64_t> steps(2);
-  comm::run_local(2, local_options(config), [&](comm::Communicator& communicator) {
+  comm::run_local(2, local_options(config, 2), [&](comm::Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
     layers::Network network = make_network(config, *job.data.train);
     const RunPlan plan = plan_run(config, network, communicator.size());
@@ -520,7 +520,7 @@ TEST_CASE("local steps: ranks that stopped at different steps of a round go on t
   // Rank 0 stops after step 6, rank 1 after step 8.
   const Job job{config, load_data(config), {folder.path()}, ""};
   const CheckpointStore store(folder.path() / "checkpoints");
-  comm::run_local(2, local_options(config), [&](comm::Communicator& communicator) {
+  comm::run_local(2, local_options(config, 2), [&](comm::Communicator& communicator) {
     layers::Network network = make_network(config, *job.data.train);
     const RunPlan plan = plan_run(config, network, communicator.size());
     TrainingState state(config, std::move(network));

@@ -122,7 +122,7 @@ inline QuickResult quick_run(const RunSpec& config, int world_size, const std::f
   log::set_level(log::Level::kError);
   Job job{config, load_data(config), {folder}, resume};
   QuickResult result;
-  comm::run_local(world_size, local_options(config), [&](comm::Communicator& communicator) {
+  comm::run_local(world_size, local_options(config, world_size), [&](comm::Communicator& communicator) {
     const int code = run_training(job, communicator);
     if (communicator.rank() == 0) result.exit_code = code;
   });

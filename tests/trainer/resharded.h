@@ -16,7 +16,7 @@ namespace dragonn::trainer::testing {
 inline void on_resharded(const RunSpec& config, int ranks, const std::filesystem::path& checkpoint,
                          const std::function<void(std::size_t, Generation&)>& body) {
   const Job job{config, load_data(config), {checkpoint.parent_path().parent_path()}, ""};
-  comm::run_local(ranks, local_options(config), [&](comm::Communicator& communicator) {
+  comm::run_local(ranks, local_options(config, ranks), [&](comm::Communicator& communicator) {
     layers::Network network = make_network(config, *job.data.train);
     const RunPlan plan = plan_run(config, network, communicator.size());
     TrainingState state(config, std::move(network));

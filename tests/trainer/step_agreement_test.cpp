@@ -150,7 +150,7 @@ std::vector<End> ends_of(const RunSpec& config, int world_size) {
   std::vector<End> ends(static_cast<std::size_t>(world_size));
   const Job job{config, load_data(config), {folder.path()}, ""};
   std::filesystem::create_directories(folder.path());
-  comm::run_local(world_size, local_options(config), [&](comm::Communicator& communicator) {
+  comm::run_local(world_size, local_options(config, world_size), [&](comm::Communicator& communicator) {
     End& end = ends[static_cast<std::size_t>(communicator.rank())];
     layers::Network network = make_network(config, *job.data.train);
     const RunPlan plan = plan_run(config, network, world_size);

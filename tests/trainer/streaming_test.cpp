@@ -113,7 +113,7 @@ std::vector<float> without_second_thread(const RunSpec& config, int world_size) 
   const TemporaryFolder folder;
   const Job job{config, load_data(config), {folder.path()}, ""};
   std::vector<float> parameters;
-  comm::run_local(world_size, local_options(config), [&](comm::Communicator& communicator) {
+  comm::run_local(world_size, local_options(config, world_size), [&](comm::Communicator& communicator) {
     layers::Network network = make_network(config, *job.data.train);
     const RunPlan plan = plan_run(config, network, communicator.size());
     TrainingState state(config, std::move(network));
@@ -340,7 +340,7 @@ TEST_CASE("streaming: what looks at the model comes with arrivals, and sees the 
   load_model(checkpoint_of(folder, 6), config, state.network);
   double loss = 0;
   const data::DatasetSplits data = load_data(config);
-  comm::run_local(1, local_options(config), [&](comm::Communicator& communicator) {
+  comm::run_local(1, local_options(config, 1), [&](comm::Communicator& communicator) {
     data::EvaluationLoader loader(data.test, 8, 0, 1);
     loss = evaluate(communicator, state.network, loader).loss;
   });

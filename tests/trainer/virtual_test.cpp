@@ -335,13 +335,69 @@ TEST_SUITE("trainer") {
     }
   }
 
+  TEST_CASE("virtual: workers of a node share its link, in every run alike, and compute the same") {
+    // Inside a node as between nodes, so that the shared link alone makes the difference.
+    const Overrides together{"compression.method=topk", "comm.hierarchy=off", "network.workers_per_node=2",
+                             fmt::format("network.inside_latency_us={}", kLatency * 1e6),
+                             fmt::format("network.inside_gbps={}", kBytesPerSecond * 8 / 1e9)};
+    const VirtualRun alone = run_of(4, zero_compute(1, {"compression.method=topk"}));
+    const VirtualRun shared = run_of(4, zero_compute(1, together));
+    CHECK(shared.losses() == alone.losses());
+    CHECK(shared.times().back() > alone.times().back());
+    CHECK(run_of(4, zero_compute(1, together)).times() == shared.times());
+    CHECK(shared.summary["network"]["workers_per_node"] == 2);
+    const VirtualRun levels = run_of(4, zero_compute(1, {"compression.method=topk", "network.workers_per_node=2"}));
+    CHECK(levels.summary["bytes_sent_total"] != shared.summary["bytes_sent_total"]);  // two levels, by itself
+    const Overrides unlike{"network.nodes=[3,1]", "network.up_gbps=[0.08,0.008]"};
+    const VirtualRun uneven = run_of(4, zero_compute(1, unlike));
+    CHECK(uneven.summary["network"]["nodes"] == Json{3, 1});
+    CHECK(uneven.times().back() > run_of(4, zero_compute(1, {unlike[0]})).times().back());
+  }
+
+  TEST_CASE("virtual: by link a slow worker selects less, so that a step is faster with as many entries in all") {
+    const Overrides uneven{"compression.method=topk",
+                           "compression.density=0.1",
+                           "compression.bucket=model",
+                           "compression.allgather.route=direct",
+                           "network.up_gbps=[0.0008,0.008,0.008,0.008]",
+                           "network.down_gbps=[0.008,0.008,0.008,0.008]"};
+    Overrides by_link = uneven;
+    by_link.push_back("compression.share=by_link");
+    const VirtualRun equal = run_of(4, zero_compute(1, uneven)), shared = run_of(4, zero_compute(1, by_link));
+    CHECK(shared.times().back() * 1.5 < equal.times().back());
+    const std::vector<double> selected = shared.steps.back().at("selected");
+    CHECK(selected[0] < 0.2 * selected[1]);
+    double sum = 0;
+    for (const double count : selected) sum += count;
+    double before = 0;
+    for (const double count : equal.steps.back().at("selected")) before += count;
+    CHECK(sum == about(before, 0.02));
+    CHECK_THROWS_WITH_AS(run_of(4, zero_compute(1, {"compression.method=topk", "compression.share=by_link"})),
+                         "compression.share = \"by_link\" needs the rates of the links: expected network.model = "
+                         "\"alpha-beta\" and network.up_gbps, with a rate for each node",
+                         ConfigError);
+  }
+
+  TEST_CASE("virtual: nodes that do not fit the workers are refused") {
+    const auto options = [](const Overrides& overrides) {
+      return local_options(quick_config(zero_compute(1, overrides)), 4);
+    };
+    CHECK(options({"network.workers_per_node=3"}).nodes.workers == std::vector{3, 1});
+    CHECK_THROWS_WITH_AS(options({"network.nodes=[2,1]"}), "network.nodes = [2, 1] has 3 workers: expected 4 in all",
+                         ConfigError);
+    CHECK_THROWS_WITH_AS(options({"network.workers_per_node=2", "network.up_gbps=[1.0]"}),
+                         "network.up_gbps = [1] has 1 rates: expected one for each of 2 nodes", ConfigError);
+    CHECK_THROWS_AS(quick_config({"network.workers_per_node=2"}), ConfigError);
+    CHECK_THROWS_AS(quick_config({"network.down_gbps=[1.0]"}), ConfigError);
+  }
+
   TEST_CASE("virtual: a config whose times would not be true is refused") {
-    CHECK_THROWS_WITH_AS(local_options(quick_config(on_network(1, {"comm.threads_per_worker=2"}))),
+    CHECK_THROWS_WITH_AS(local_options(quick_config(on_network(1, {"comm.threads_per_worker=2"})), 2),
                          "network.compute = \"measured\" does not go with comm.threads_per_worker = 2: a virtual "
                          "cluster measures one thread per worker; expected 1, or network.compute = \"zero\"",
                          ConfigError);
-    CHECK(local_options(quick_config(zero_compute(1, {"comm.threads_per_worker=2"}))).network);
-    CHECK_FALSE(local_options(quick_config()).network);
+    CHECK(local_options(quick_config(zero_compute(1, {"comm.threads_per_worker=2"})), 2).network);
+    CHECK_FALSE(local_options(quick_config(), 2).network);
     CHECK_THROWS_AS(quick_config({"network.compute=zero"}), ConfigError);
     CHECK_THROWS_AS(quick_config({"network.step_ms=100"}), ConfigError);
     CHECK_THROWS_AS(quick_config(on_network(1, {"network.compute=none"})), ConfigError);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,15 +28,20 @@ void check_network(const NetworkConfig& network) {
   const bool has_preset = network.preset != "none", is_measured = network.compute == comm::Compute::kMeasured;
   const bool has_latency = network.latency_us.number.has_value(), has_gbps = network.gbps.number.has_value();
   if (network.model == NetworkKind::kNone) {
-    const bool is_described = network.step_ms > 0;
-    const char* const key = has_preset     ? "preset"
-                            : has_latency  ? "latency_us"
-                            : has_gbps     ? "gbps"
-                            : is_described ? "step_ms"
-                                           : "compute";
-    return require(!has_preset && !has_latency && !has_gbps && !is_described && is_measured,
-                   "network.{} is of no use with network.model = \"none\": expected network.model = \"alpha-beta\"",
-                   key);
+    const std::pair<const char*, bool> keys[] = {{"preset", has_preset},
+                                                 {"latency_us", has_latency},
+                                                 {"gbps", has_gbps},
+                                                 {"step_ms", network.step_ms > 0},
+                                                 {"workers_per_node", network.workers_per_node > 1},
+                                                 {"nodes", !network.nodes.empty()},
+                                                 {"up_gbps", !network.up_gbps.empty()},
+                                                 {"down_gbps", !network.down_gbps.empty()},
+                                                 {"compute", !is_measured}};
+    for (const auto& [key, is_set] : keys) {
+      require(!is_set, "network.{} is of no use with network.model = \"none\": expected network.model = \"alpha-beta\"",
+              key);
+    }
+    return;
   }
   require(
       has_preset || (has_latency && has_gbps),
@@ -106,11 +112,40 @@ std::optional<comm::NetworkModel> NetworkConfig::modelled() const {
   return network;
 }
 
+comm::NodeLinks NetworkConfig::node_links(int workers) const {
+  comm::NodeLinks links{.inside = comm::NetworkModel::from_units(inside_latency_us, inside_gbps)};
+  for (const std::int64_t size : nodes) links.workers.push_back(static_cast<int>(size));
+  for (int left = workers; nodes.empty() && workers_per_node > 1 && left > 0; left -= links.workers.back())
+    links.workers.push_back(std::min(left, static_cast<int>(workers_per_node)));
+  const int placed = std::accumulate(links.workers.begin(), links.workers.end(), 0);
+  require(links.workers.empty() || placed == workers, "network.nodes = [{}] has {} workers: expected {} in all",
+          fmt::join(nodes, ", "), placed, workers);
+  const std::size_t count = links.workers.empty() ? static_cast<std::size_t>(workers) : links.workers.size();
+  const auto rates = [count](const char* key, const std::vector<double>& values) {
+    require(values.empty() || values.size() == count,
+            "network.{} = [{}] has {} rates: expected one for each of {} nodes", key, fmt::join(values, ", "),
+            values.size(), count);
+    std::vector<double> bytes;
+    for (const double value : values) bytes.push_back(comm::NetworkModel::from_units(0, value).bytes_per_second);
+    return bytes;
+  };
+  links.up = rates("up_gbps", up_gbps);
+  links.down = rates("down_gbps", down_gbps);
+  return links;
+}
+
 std::string NetworkConfig::describe() const {
   const auto network = modelled();
   if (!network) return "";
   const bool is_preset = preset != "none" && !latency_us.number && !gbps.number;
-  return network_text(network->gbps(), network->latency_us(), is_preset ? preset : "");
+  std::string text = network_text(network->gbps(), network->latency_us(), is_preset ? preset : "");
+  if (!nodes.empty())
+    text += fmt::format(", nodes with {} workers", fmt::join(nodes, ", "));
+  else if (workers_per_node > 1)
+    text += fmt::format(", {} workers per node", workers_per_node);
+  if (!up_gbps.empty()) text += fmt::format(", {} Gbit/s out of the nodes", fmt::join(up_gbps, ", "));
+  if (!down_gbps.empty()) text += fmt::format(", {} Gbit/s into them", fmt::join(down_gbps, ", "));
+  return text;
 }
 
 std::string UpdateConfig::describe_period() const {

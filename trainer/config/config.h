@@ -15,6 +15,7 @@
 #include "codec/values/value_codec.h"
 #include "comm/communicator.h"
 #include "comm/network_model.h"
+#include "comm/virtual/shared_network.h"
 #include "comm/virtual/virtual_worker.h"
 #include "compress/density_schedule.h"
 #include "core/choice.h"
@@ -66,6 +67,11 @@ constexpr auto choices(Transform) {
 enum class AccForm { kRaw, kFolded };
 constexpr auto choices(AccForm) {
   return std::array{"raw", "folded"};
+}
+
+enum class Share { kEqual, kByLink };
+constexpr auto choices(Share) {
+  return std::array{"equal", "by_link"};
 }
 
 enum class SelectTensors { kAll, kCostModel };
@@ -178,6 +184,9 @@ struct CommConfig : CommKeys {
 struct NetworkConfig : NetworkKeys {
   /// Returns the modelled network; empty with model none.
   std::optional<comm::NetworkModel> modelled() const;
+  /// Returns the nodes of a virtual cluster of so many workers; NodeLinks::is_plain() if each worker has its own link.
+  /// @throws ConfigError for nodes with more or fewer workers, or a number of rates that is not that of the nodes.
+  comm::NodeLinks node_links(int workers) const;
   /// Returns its numbers, and the preset that has them: "10 Gbit/s, 50 us latency (10gbe)"; empty with model none.
   std::string describe() const;
 };

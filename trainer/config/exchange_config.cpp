@@ -2,6 +2,7 @@
 #include "trainer/config/exchange_config.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -239,6 +240,8 @@ void check_elastic(const Config& config) {
   const CommConfig& comm = config.comm;
   if (!comm.elastic) {
     const char* const key = comm.min_workers != 1                            ? "min_workers"
+                            : comm.max_workers != 0                          ? "max_workers"
+                            : comm.rejoin                                    ? "rejoin"
                             : comm.coordinator != RunsCoordinator::kRankZero ? "coordinator"
                                                                              : nullptr;
     return require(key == nullptr, "comm.{} is of no use with comm.elastic = false: expected comm.elastic = true",
@@ -246,6 +249,8 @@ void check_elastic(const Config& config) {
   }
   require(comm.backend == Backend::kTcp, "comm.elastic = true needs comm.backend = \"tcp\", not \"{}\"",
           name_of(comm.backend));
+  require(comm.max_workers == 0 || comm.min_workers <= comm.max_workers,
+          "comm.min_workers = {} is more than comm.max_workers = {}", comm.min_workers, comm.max_workers);
   const auto refuse = [](bool is_set, const char* what, const char* expected) {
     require(!is_set, "comm.elastic = true does not go with {}: expected {}", what, expected);
   };
@@ -301,16 +306,45 @@ void check_comm(const Config& config) {
   check_elastic(config);
 }
 
+namespace {
+
+/// Returns the share of each sender: a worker, or with two levels a node.
+std::vector<double> link_shares(const Config& config, const comm::Nodes& nodes, bool by_node) {
+  const comm::NodeLinks links = config.network.node_links(nodes.ranks());
+  require(!links.up.empty(),
+          "compression.share = \"by_link\" needs the rates of the links: expected network.model = \"alpha-beta\" and "
+          "network.up_gbps, with a rate for each node");
+  require(!by_node || std::cmp_equal(links.up.size(), nodes.count()),
+          "network.up_gbps has {} rates, and the workers are on {} nodes: expected one for each node", links.up.size(),
+          nodes.count());
+  std::vector<double> shares;
+  for (std::size_t node = 0; node < links.up.size(); ++node) {
+    const int workers = by_node || links.workers.empty() ? 1 : links.workers[node];
+    shares.insert(shares.end(), static_cast<std::size_t>(workers), links.up[node] / workers);
+  }
+  const double mean = std::accumulate(shares.begin(), shares.end(), 0.0) / static_cast<double>(shares.size());
+  for (double& share : shares) share /= mean;
+  return shares;
+}
+
+}  // namespace
+
 exchange::ExchangeRules rules_on(const RunSpec& config, const comm::Nodes& nodes) {
   const CommConfig& comm = config.comm;
   const bool suits = comm.backend != Backend::kNccl && !comm.elastic && !config.compression.is_dense() &&
                      !config.compression.select_tensors.is(SelectTensors::kCostModel) && nodes.count() > 1 &&
                      nodes.places() > 1;
   exchange::ExchangeRules rules = config.rules;
-  if (nodes.most() == 1 || comm.hierarchy == Hierarchy::kOff || (comm.hierarchy == Hierarchy::kAuto && !suits))
-    return rules;
-  rules.nodes = nodes;
-  rules.buckets.pieces = static_cast<std::size_t>(nodes.places());
+  const bool has_levels =
+      nodes.most() > 1 && comm.hierarchy != Hierarchy::kOff && (comm.hierarchy == Hierarchy::kNode || suits);
+  if (has_levels) {
+    rules.nodes = nodes;
+    rules.buckets.pieces = static_cast<std::size_t>(nodes.places());
+  }
+  if (config.compression.share == Share::kByLink) {
+    rules.shares = link_shares(config, nodes, has_levels);
+    exchange::check_rules(rules);
+  }
   return rules;
 }
 

@@ -47,6 +47,10 @@ Json to_json(const NetworkConfig& config) {
   if (config.step_ms > 0) json["step_ms"] = config.step_ms;
   if (config.slowest > 1) json["slowest"] = config.slowest;
   if (config.preset != "none") json["preset"] = config.preset;
+  if (config.workers_per_node > 1) json["workers_per_node"] = config.workers_per_node;
+  if (!config.nodes.empty()) json["nodes"] = config.nodes;
+  if (!config.up_gbps.empty()) json["up_gbps"] = config.up_gbps;
+  if (!config.down_gbps.empty()) json["down_gbps"] = config.down_gbps;
   return json;
 }
 

@@ -82,7 +82,9 @@ class StateSource {
   virtual std::string name() const = 0;
   /// Returns the number of those ranks.
   virtual int workers() = 0;
-  /// Returns whose state rank `rank` of a group of another size takes over.
+  /// Returns whether rank r of a group of `size` is what rank r was, and goes on as if it had not stopped.
+  virtual bool has_same_ranks(int size) { return workers() == size; }
+  /// Returns whose state rank `rank` of another group takes over.
   virtual std::vector<exchange::RankToTake> ranks_to_take(int rank, int size) {
     return exchange::ranks_to_take(rank, size, workers());
   }

@@ -34,6 +34,8 @@ class Commits {
   void follow(comm::Member& member) { member_ = &member; }
   /// A replay of one, which leaves its present generation where the run did.
   void leave_at(const End& end) { end_ = end; }
+  /// A rank that joins: it goes on from the place at which its first generation begins.
+  void begin_at(std::uint64_t place) { place_ = place; }
   bool is_elastic() const { return member_ != nullptr || end_.has_value(); }
 
   /// Collective. Runs `agree`, which each rank enters when it has all that it takes to commit. Returns when this rank

@@ -52,6 +52,31 @@ int train_generation(RankRun& run, comm::Member& member, MembershipRecord& gener
   return exit_code;
 }
 
+/// Trains in one generation after the other. Returns the exit code of a run that is over. @throws DroppedError.
+int train_as_member(const Job& job, comm::Member& member) {
+  Commits commits;
+  commits.follow(member);
+  RankRun run(job, commits);
+  std::vector<int> before;
+  for (;;) {
+    const comm::Formation formation = member.await_generation();
+    run.begin_at(formation.plan.place);
+    MembershipRecord generation{.plan = formation.plan, .before = before, .why = formation.why};
+    std::optional<int> exit_code;
+    std::string failure;
+    try {
+      comm::run_tcp(formation.options, [&](comm::Communicator& communicator) {
+        exit_code = train_generation(run, member, generation, communicator);
+      });
+    } catch (const CommError& error) {
+      failure = error.what();
+    }
+    if (exit_code) return *exit_code;  // a group may fail behind its end
+    member.settle(run.place(), /*is_prepared=*/false, failure);
+    if (run.place() > formation.plan.place) before = formation.plan.members;  // else it has not begun
+  }
+}
+
 /// Returns the hash in a run's summary.
 std::string hash_of_run(const RunFolder& run) {
   try {
@@ -69,10 +94,11 @@ class Replay {
     const MembershipRecord& first = records_.front();
     require(first.plan.place == 0 && first.resumed.empty(),
             "{} goes on from {}: a replay repeats a run from its beginning", request.run.string(), first.resumed);
-    job_.config = load_config(
-        RunFolder{request.run}.config(),
-        std::vector<std::string>{"comm.backend=local", "comm.elastic=false", "comm.min_workers=1",
-                                 "comm.coordinator=rank_zero", "comm.rendezvous=\"\"", "comm.secret_file=\"\""});
+    job_.config =
+        load_config(RunFolder{request.run}.config(),
+                    std::vector<std::string>{"comm.backend=local", "comm.elastic=false", "comm.min_workers=1",
+                                             "comm.max_workers=0", "comm.rejoin=false", "comm.coordinator=rank_zero",
+                                             "comm.rendezvous=\"\"", "comm.secret_file=\"\""});
     job_.folder = {request.output};
     job_.data = load_data(job_.config);
     for (const MembershipRecord& record : records_)
@@ -100,10 +126,13 @@ class Replay {
     if (index + 1 < records_.size()) end.place = records_[index + 1].plan.place;
     const std::vector<int>& members = record.plan.members;
     std::vector<MembershipRecord> repeated(members.size());
-    comm::run_local(static_cast<int>(members.size()), local_options(job_.config), [&](comm::Communicator& group) {
+    const auto workers = static_cast<int>(members.size());
+    comm::run_local(workers, local_options(job_.config, workers), [&](comm::Communicator& group) {
       const auto rank = static_cast<std::size_t>(group.rank());
       RankRun& run = *runs_.at(members[rank]);
       repeated[rank] = record;
+      if (index > 0) repeated[rank].before = records_[index - 1].plan.members;
+      run.begin_at(record.plan.place);
       run.leave_at(end);
       try {
         run.train(group, &repeated[rank]);
@@ -143,47 +172,46 @@ class Replay {
 }  // namespace
 
 comm::CoordinatorOptions coordinator_options(const CommConfig& config, int workers) {
-  comm::CoordinatorOptions options{.rendezvous = comm::find_rendezvous(config.rendezvous),
-                                   .workers = workers,
-                                   .min_workers = static_cast<int>(config.min_workers),
-                                   .timeout_s = config.timeout_s,
-                                   .heartbeat_timeout_s = config.heartbeat_timeout_s};
+  require(config.max_workers == 0 || config.max_workers >= workers,
+          "comm.max_workers = {}, and the run begins with {} workers: expected as many or more", config.max_workers,
+          workers);
+  comm::CoordinatorOptions options{
+      .rendezvous = comm::find_rendezvous(config.rendezvous),
+      .workers = workers,
+      .min_workers = static_cast<int>(config.min_workers),
+      .max_workers = config.max_workers > 0 ? static_cast<int>(config.max_workers) : workers,
+      .timeout_s = config.timeout_s,
+      .heartbeat_timeout_s = config.heartbeat_timeout_s};
   if (!config.secret_file.empty())
     options.secret = std::make_shared<const comm::Secret>(comm::Secret::load(config.secret_file));
   return options;
 }
 
 int run_elastic(const Job& job, int id) {
-  const comm::CoordinatorOptions coordinator = coordinator_options(job.config.comm, 1);
-  try {
-    comm::Member member({.id = id,
-                         .rendezvous = coordinator.rendezvous,
-                         .timeout_s = coordinator.timeout_s,
-                         .heartbeat_timeout_s = coordinator.heartbeat_timeout_s,
-                         .secret = coordinator.secret});
-    Commits commits;
-    commits.follow(member);
-    RankRun run(job, commits);
-    std::vector<int> before;
-    for (;;) {
-      const comm::Formation formation = member.await_generation();
-      MembershipRecord generation{.plan = formation.plan, .before = before, .why = formation.why};
-      std::optional<int> exit_code;
-      std::string failure;
-      try {
-        comm::run_tcp(formation.options, [&](comm::Communicator& communicator) {
-          exit_code = train_generation(run, member, generation, communicator);
-        });
-      } catch (const CommError& error) {
-        failure = error.what();
-      }
-      if (exit_code) return *exit_code;  // a group may fail behind its end
-      member.settle(run.place(), /*is_prepared=*/false, failure);
-      before = formation.plan.members;
+  const CommConfig& config = job.config.comm;
+  const comm::CoordinatorOptions coordinator = coordinator_options(config, 1);
+  const comm::MemberOptions options{.id = id,
+                                    .config = std::stoull(config_hash(job.config), nullptr, 16),
+                                    .rendezvous = coordinator.rendezvous,
+                                    .timeout_s = coordinator.timeout_s,
+                                    .heartbeat_timeout_s = coordinator.heartbeat_timeout_s,
+                                    .secret = coordinator.secret};
+  auto member = std::make_unique<comm::Member>(options);
+  for (;;) {
+    try {
+      return train_as_member(job, *member);
+    } catch (const comm::DroppedError& error) {
+      const bool joins_again = config.rejoin && member->has_trained();
+      log::error(id, "{}; {}", error.what(),
+                 joins_again ? "this process joins again" : "this process ends, and its state with it");
+      if (!joins_again) return kExitRequeue;
     }
-  } catch (const comm::DroppedError& error) {
-    log::error(id, "{}; this process ends, and its state with it", error.what());
-    return kExitRequeue;
+    try {
+      member = std::make_unique<comm::Member>(options);
+    } catch (const CommError& error) {
+      log::error(id, "{}; this process ends", error.what());
+      return kExitRequeue;
+    }
   }
 }
 

@@ -79,20 +79,20 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
 }
 
 DataPosition Generation::reshard_from(StateSource& source) {
-  const int rank = communicator.rank(), size = communicator.size(), workers = source.workers();
+  const int rank = communicator.rank(), size = communicator.size();
   const UpdateSchemeEntry& entry = config.update.scheme.entry();
   const auto continue_epoch = [this](std::uint64_t epoch, std::span<const data::EpochPart> earlier) {
     return loader.continue_epoch(epoch, earlier);
   };
   DataPosition stopped = state.reshard_from(source, size, continue_epoch);
   scheme->load_shared(source.model(), kScheme);
-  const comm::Nodes saved_nodes = exchange::saved_nodes(source.model(), workers);
+  const comm::Nodes saved_nodes = exchange::saved_nodes(source.model(), source.workers());
   const bool has_levels = saved_nodes.most() > 1 || gradient_exchange->nodes().most() > 1;
   if (has_levels && saved_nodes != gradient_exchange->nodes()) {
     for (const auto& [saved, what] : gradient_exchange->ranks_to_take(saved_nodes))
       gradient_exchange->reshard_from(source.rank(saved), what);
   }
-  if (workers == size) {
+  if (source.has_same_ranks(size)) {
     const Archive own = source.rank(rank);
     state.load_optimizer(source.model(), own);
     if (saved_nodes == gradient_exchange->nodes()) gradient_exchange->load(own);

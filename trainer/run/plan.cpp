@@ -213,12 +213,17 @@ ByteForecast per_step(ByteForecast forecast, std::uint64_t steps_per_exchange) {
 
 comm::Nodes given_nodes(const Config& config, int workers) {
   const int per_node = static_cast<int>(config.comm.workers_per_node);
-  return comm::Nodes::of_size(workers, per_node > 0 ? per_node : workers);
+  const std::vector<int> sizes = config.network.node_links(workers).workers;
+  if (per_node > 0 || sizes.empty()) return comm::Nodes::of_size(workers, per_node > 0 ? per_node : workers);
+  std::vector<int> node_of;
+  for (std::size_t node = 0; node < sizes.size(); ++node)
+    node_of.insert(node_of.end(), static_cast<std::size_t>(sizes[node]), static_cast<int>(node));
+  return comm::Nodes(node_of);
 }
 
 comm::Nodes find_nodes(const Config& config, comm::Communicator& communicator) {
-  if (config.comm.workers_per_node > 0) return given_nodes(config, communicator.size());
-  return comm::find_nodes(communicator);
+  const bool are_given = config.comm.workers_per_node > 0 || communicator.clock().is_virtual();
+  return are_given ? given_nodes(config, communicator.size()) : comm::find_nodes(communicator);
 }
 
 RunPlan plan_run(const RunSpec& config, const layers::Network& network, const comm::Nodes& nodes,

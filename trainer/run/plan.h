@@ -44,9 +44,11 @@ struct RunPlan {
 /// Returns the forecast for a step, where one in `steps_per_exchange` exchanges.
 ByteForecast per_step(ByteForecast of_exchange, std::uint64_t steps_per_exchange);
 
-/// Returns the nodes that comm.workers_per_node makes of so many workers; without it they share one.
+/// Returns the nodes that comm.workers_per_node makes of so many workers, or else those of a described network
+/// (network.workers_per_node, network.nodes); without both they share one.
 comm::Nodes given_nodes(const Config& config, int workers);
-/// Collective. Returns those, or without comm.workers_per_node the nodes that there are (comm::find_nodes).
+/// Collective. Returns those on a virtual cluster and with comm.workers_per_node, else the nodes that there are
+/// (comm::find_nodes).
 comm::Nodes find_nodes(const Config& config, comm::Communicator& communicator);
 
 /// Local. Plans a run. @param network made for `device`; it needs no memory yet.

@@ -173,7 +173,7 @@ fs::path config_of_run(const fs::path& named) {
       fmt::format("no config file given, and {} is not in a run folder with a config.toml", named.string()));
 }
 
-comm::LocalOptions local_options(const Config& config) {
+comm::LocalOptions local_options(const Config& config, int workers) {
   const NetworkConfig& network = config.network;
   const bool measured = network.compute == comm::Compute::kMeasured;
   const std::int64_t threads = config.comm.threads_per_worker;
@@ -182,7 +182,10 @@ comm::LocalOptions local_options(const Config& config) {
       "network.compute = \"measured\" does not go with comm.threads_per_worker = {}: a virtual cluster measures one "
       "thread per worker; expected 1, or network.compute = \"zero\"",
       threads);
-  return {.timeout_s = config.comm.timeout_s, .network = network.modelled(), .compute = network.compute};
+  return {.timeout_s = config.comm.timeout_s,
+          .network = network.modelled(),
+          .nodes = network.node_links(workers),
+          .compute = network.compute};
 }
 
 RankRun::RankRun(const Job& job, const Commits& commits) : job_(job), commits_(commits) {}
@@ -194,8 +197,8 @@ int RankRun::train(comm::Communicator& communicator, MembershipRecord* generatio
   set_threads(job_.config);
   GpuLink link(job_.config, communicator, choice);
   try {
-    if (has_begun_) {
-      go_on(communicator, *generation);
+    if (generation != nullptr && generation->plan.place > 0) {
+      go_on(communicator, choice, *generation);
     } else {
       begin(communicator, choice, generation);
     }
@@ -258,15 +261,20 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
   begin_generation(communicator, *generation);
 }
 
-void RankRun::go_on(comm::Communicator& communicator, MembershipRecord& generation) {
+void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord& generation) {
   const comm::Nodes nodes = find_nodes(job_.config, communicator);
-  comm::all_ranks_or_none(communicator, [&] {
-    plan_ = plan_run(job_.config, state_->network, nodes, state_->device());
-    training_ = std::make_unique<Training>(job_, plan_, *state_, communicator);
-    if (communicator.rank() == 0) log::set_file(job_.folder.log());
-  });
+  // A rank that fails here fails alone.
+  if (!state_) {
+    state_.emplace(job_.config, make_network(job_.config, *job_.data.train, choice.device));
+    state_->commits = commits_;
+  }
+  plan_ = plan_run(job_.config, state_->network, nodes, state_->device());
+  training_ = std::make_unique<Training>(job_, plan_, *state_, communicator);
+  if (communicator.rank() == 0) log::set_file(job_.folder.log());
   log::info(communicator.rank(), "generation {}: {} workers (members {}); {}", generation.plan.number,
             communicator.size(), fmt::join(generation.plan.members, ", "), generation.why);
+  left_ = share_state(communicator, std::move(left_));
+  left_->set_same_ranks(generation.before == generation.plan.members);
   training_->go_on(*left_);
   begin_generation(communicator, generation);
 }
@@ -280,6 +288,12 @@ void RankRun::begin_generation(comm::Communicator& communicator, MembershipRecor
   state_->commits.run([&] { communicator.barrier(); });
   has_begun_ = true;
   left_.reset();
+}
+
+void RankRun::begin_at(std::uint64_t place) {
+  if (has_begun_) return;
+  commits_.begin_at(place);
+  if (state_) state_->commits.begin_at(place);
 }
 
 void RankRun::leave_at(const Commits::End& end) {

@@ -52,7 +52,7 @@ struct Job {
 /// Returns the options of the local backend: a virtual cluster if [network] models one.
 /// @throws ConfigError if the workers' compute time is to be measured and uses several threads, which a worker's clock
 /// does not see.
-comm::LocalOptions local_options(const Config& config);
+comm::LocalOptions local_options(const Config& config, int workers);
 
 class Training;   // trainer/run/training.h
 class LeftState;  // likewise
@@ -68,20 +68,22 @@ class RankRun {
 
   /// Collective. Trains with a group and returns the exit code (Training::train). The first group begins the run: its
   /// rank 0 prepares the run folder, where the files of an earlier run that is not resumed are moved to earlier-N,
-  /// never overwritten. Another one goes on from what this rank has left, unless no rank has begun.
+  /// never overwritten. Another one goes on from what its ranks have left; those that join get the state of others.
   /// @param generation of an elastic run; rank 0 writes it to membership.jsonl.
   /// @throws comm::CollectiveError, CommError: what this rank has committed is kept for the next group.
   int train(comm::Communicator& communicator, MembershipRecord* generation = nullptr);
 
-  /// Returns the number of agreements that this rank has committed.
-  std::uint64_t place() const { return state_ ? state_->commits.place() : 0; }
+  /// Returns the number of agreements that this rank has committed or, before it has, the place where it is to begin.
+  std::uint64_t place() const { return state_ ? state_->commits.place() : commits_.place(); }
+  /// Says at which place the next generation begins: a rank that has not begun joins the run there.
+  void begin_at(std::uint64_t place);
   /// Returns what this rank has left when its last group was over; null if none was.
   LeftState* left() { return left_.get(); }
   void leave_at(const Commits::End& end);
 
  private:
   void begin(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord* generation);
-  void go_on(comm::Communicator& communicator, MembershipRecord& generation);
+  void go_on(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord& generation);
   /// Collective. Compares the replicas, writes the generation, and agrees that it has begun.
   void begin_generation(comm::Communicator& communicator, MembershipRecord& generation);
 

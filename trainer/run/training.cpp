@@ -124,8 +124,16 @@ void Training::resume(StateSource& source) {
 void Training::go_on(LeftState& left) {
   follows_ = true;
   resume(left);
-  if (left.workers() == communicator_.size() || state_.network.statistics().size() == 0) return;
-  kernels::copy(mean_statistics(communicator_, state_.network).view(), state_.network.statistics());
+  const View<float> statistics = state_.network.statistics();
+  if (left.has_same_ranks(communicator_.size()) || statistics.size() == 0) return;
+  // The mean over those that have trained: a copy has no weight.
+  std::uint64_t owners = left.is_copy() ? 0 : 1;
+  communicator_.allreduce_sum(std::span(&owners, 1));
+  if (left.is_copy()) kernels::fill(0.0f, statistics);
+  Buffer<float> mean = mean_statistics(communicator_, state_.network);
+  const float share = static_cast<float>(communicator_.size()) / static_cast<float>(owners);
+  for (float& value : mean.host()) value *= share;
+  kernels::copy(mean.view(), statistics);
 }
 
 std::unique_ptr<LeftState> Training::leave() {
@@ -150,7 +158,9 @@ void Training::tell_resize(const DataPosition& stopped, int workers) {
                   communicator_.size(), step, workers, stopped.samples(), stopped.epoch + 1, rest,
                   position.samples_per_step(), stopped.parts.back().samples_per_step, step, position.scheduled(step)));
   if (follows_)
-    return log::info(communicator_.rank(), "each worker goes on with its own state; that of workers that left is lost");
+    return log::info(communicator_.rank(),
+                     "each worker goes on with its own state; that of workers that left is lost, and workers that "
+                     "joined have no residual");
   std::vector<std::string> rules = generation_.gradient_exchange->describe_resharding();
   if (state_.network.statistics().size() > 0) rules.emplace_back("batch-norm statistics start from their mean");
   if (state_.network.carries_state()) rules.emplace_back("the state carried from batch to batch starts from zeros");

@@ -9,32 +9,13 @@
 
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/generation.h"
+#include "trainer/run/left_state.h"
 #include "trainer/run/plan.h"
 #include "trainer/run/run.h"
 #include "trainer/run/run_recorder.h"
 #include "trainer/run/stop_agreement.h"
 
 namespace dragonn::trainer {
-
-/// The state that a rank of a group that is over takes along to the next one.
-class LeftState final : public StateSource {
- public:
-  LeftState(int rank, int workers) : rank_(rank), workers_(workers) {}
-  const Archive& model() override { return shared; }
-  /// Returns this rank's own state, whichever is asked for.
-  Archive rank(int /*rank*/) override { return own; }
-  std::string name() const override { return "the generation before"; }
-  int workers() override { return workers_; }
-  /// Each rank goes on with its own state, and nobody with that of a rank that is gone.
-  std::vector<exchange::RankToTake> ranks_to_take(int /*rank*/, int /*size*/) override {
-    return {{rank_, {.workers = workers_}}};
-  }
-
-  Archive shared, own;
-
- private:
-  int rank_, workers_;
-};
 
 /// The loop of steps, evaluations and checkpoints. All methods are collective unless said otherwise.
 class Training {
@@ -49,7 +30,8 @@ class Training {
   void share_initial_weights();
   /// Goes on where a group of any size stopped (Generation::reshard_from); the log says how.
   void resume(StateSource& source);
-  /// Goes on where the group before stopped, of which this rank was one. What that had begun is done anew.
+  /// Goes on where the group before stopped, with what this rank had, or with a copy of what another one had. What that
+  /// group had begun is done anew.
   void go_on(LeftState& left);
   /// Local. Returns the state of this rank after its last commit, when its group is over.
   std::unique_ptr<LeftState> leave();

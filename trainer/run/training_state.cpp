@@ -193,7 +193,7 @@ DataPosition TrainingState::reshard_from(StateSource& source, int workers,
   position.resume(progress.step, stopped, continue_epoch);
   set_length();
   network.reset_state(layers::Mode::kTrain);
-  if (source.workers() != workers) {
+  if (!source.has_same_ranks(workers)) {
     const std::vector<float> statistics = model.get_vector<float>(kStatistics);
     network.resize(View<const float>(std::span<const float>(statistics)));
     progress.dense_is_faster = false;  // that depends on the number of workers

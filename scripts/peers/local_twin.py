@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Trains the twin of a config of local steps (update.scheme = "local") in PyTorch with dragonn.LocalSteps, which gets the config's
+tables [update] and [compression].
+
+    torchrun --nproc-per-node 4 scripts/peers/local_twin.py configs/shakespeare_diloco.toml --output DIR/local
+
+Model, first weights, shards, batch per rank, clipping and rates are the config's (scripts/peers/gpt_twin.py). Every rank writes
+OUTPUT.RANK, a JSON object: "steps", a list of [step, seconds of training, loss]. Exit code: 0 done, 1 failed, 2 bad usage,
+77 PyTorch is not installed.
+"""
+import json
+import pathlib
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent / "python")]
+import gpt_twin
+from runs import run_main
+
+
+def flat(table, name):
+    """The lines `name.key = value` of a table."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{name}.{key}")
+        else:
+            yield f"{name}.{key} = {json.dumps(value)}"
+
+
+def train(config, rank, world):
+    """[step, seconds of training, loss] of each step."""
+    model, training, _ = gpt_twin.make_model(config)
+    settings, batch = config["train"], config["train"]["batch_size"]
+    optimizer = gpt_twin.optimizer_of(model, config["optimizer"])
+    schedule = gpt_twin.scheduled(optimizer, config["schedule"])
+    tables = (line for name in ("update", "compression") for line in flat(config[name], name))
+    local = dragonn.LocalSteps(model, optimizer, "\n".join([f"seed = {config['seed']}", *tables]) + "\n")
+    all_batches, begin = gpt_twin.batches(training, batch * world, config["seed"]), time.monotonic()
+    for step in range(1, settings["max_steps"] + 1):
+        loss = gpt_twin.loss_of(model, training, next(all_batches)[rank * batch:(rank + 1) * batch])
+        local.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings["clip_norm"])
+        local.step(last=step == settings["max_steps"])
+        schedule.step()
+        yield [step, time.monotonic() - begin, loss.item()]
+    local.close()
+
+
+def main():
+    parser = gpt_twin.twin_parser(__doc__)
+    parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FILE", help="prefix of the ranks' records")
+    options = parser.parse_args()
+    config = gpt_twin.read_config(options, {"train.clip": "local", "update.scheme": "local"})
+    torch.set_num_threads(options.threads)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    steps = list(train(config, rank, dist.get_world_size()))
+    options.output.with_name(f"{options.output.name}.{rank}").write_text(json.dumps({"steps": steps}))
+    dist.destroy_process_group()
+    return 0
+
+
+try:
+    import torch
+    import torch.distributed as dist
+
+    import dragonn
+except ImportError as error:
+    print(f"skipped: {error}", file=sys.stderr)
+    sys.exit(77)
+
+if __name__ == "__main__":
+    run_main(main, 1, (RuntimeError, OSError, ValueError))

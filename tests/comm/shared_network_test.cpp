@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// Virtual clusters whose nodes have several workers, or unlike links.
+#include "comm/virtual/shared_network.h"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "comm/local/local.h"
+#include "comm/network_model.h"
+#include "core/error.h"
+#include "tests/comm/support.h"
+
+namespace dragonn::comm::test {
+namespace {
+
+constexpr NetworkModel kNetwork{.latency_seconds = 1e-3, .bytes_per_second = 1e6};
+constexpr NetworkModel kInside{.latency_seconds = 1e-5, .bytes_per_second = 1e8};
+
+NodeLinks nodes_of(std::vector<int> workers) {
+  return {.workers = std::move(workers), .inside = kInside};
+}
+
+/// Returns the clocks of all ranks when `fn` has returned, on a cluster whose computing costs nothing.
+std::vector<double> times_after(int world, const NodeLinks& nodes, const std::function<void(Communicator&)>& fn) {
+  std::vector<double> times(static_cast<std::size_t>(world));
+  run_local(world, {.timeout_s = 60, .network = kNetwork, .nodes = nodes, .compute = Compute::kZero},
+            [&](Communicator& communicator) {
+              fn(communicator);
+              times[unsigned_rank(communicator)] = communicator.now();
+            });
+  return times;
+}
+
+doctest::Approx about(double seconds) {
+  return doctest::Approx(seconds).epsilon(1e-12);
+}
+
+void send(Communicator& communicator, int destination, std::size_t bytes) {
+  const std::vector<std::byte> message(bytes);
+  communicator.send(destination, 1, std::span<const std::byte>(message));
+}
+
+void receive(Communicator& communicator, int source, std::size_t bytes) {
+  std::vector<std::byte> message(bytes);
+  communicator.recv_exactly(source, 1, std::span<std::byte>(message));
+}
+
+/// Everybody sends to everybody, after pauses of wall time that differ from call to call, and reduces.
+void program(Communicator& c) {
+  static std::atomic<unsigned> calls = 0;
+  std::vector<float> values(500);
+  for (int round = 0; round < 3; ++round) {
+    if ((++calls * 2654435761U >> 28) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::vector<std::byte> message(64 * (unsigned_rank(c) + 1));
+    std::vector<Request> sends;
+    for (int to = 0; to < c.size(); ++to) {
+      if (to != c.rank()) sends.push_back(c.isend(to, 1, std::span<const std::byte>(message)));
+    }
+    for (int from = c.size() - 1; from >= 0; --from) {
+      if (from != c.rank()) receive(c, from, 64 * (static_cast<std::size_t>(from) + 1));
+    }
+    for (Request& request : sends) c.wait(request);
+    c.allreduce_sum(View<float>(std::span(values)));
+    {
+      const ClockPause pause(c.clock());
+      c.barrier();
+    }
+  }
+}
+
+}  // namespace
+
+TEST_SUITE("comm") {
+  TEST_CASE("shared network: workers of a node queue at its link, out and in") {
+    const std::vector<double> out = times_after(4, nodes_of({2, 2}), [](Communicator& c) {
+      if (c.rank() < 2) return send(c, c.rank() + 2, 1000);
+      receive(c, c.rank() - 2, 1000);
+    });
+    CHECK(out[0] == about(1e-3));
+    CHECK(out[1] == about(2e-3));
+    CHECK(out[2] == about(2e-3));
+    CHECK(out[3] == about(3e-3));
+    const std::vector<double> in = times_after(4, nodes_of({1, 1, 2}), [](Communicator& c) {
+      if (c.rank() < 2) return send(c, c.rank() + 2, 1000);
+      receive(c, c.rank() - 2, 1000);
+    });
+    CHECK(in[1] == about(1e-3));
+    CHECK(in[2] == about(2e-3));
+    CHECK(in[3] == about(3e-3));
+  }
+
+  TEST_CASE("shared network: messages inside a node use the workers' ports, and leave the link alone") {
+    const std::vector<double> times = times_after(6, nodes_of({4, 2}), [](Communicator& c) {
+      if (c.rank() == 0) send(c, 1, 1000);
+      if (c.rank() == 1) receive(c, 0, 1000);
+      if (c.rank() == 2) send(c, 3, 1000);
+      if (c.rank() == 3) receive(c, 2, 1000);
+      if (c.rank() == 3) send(c, 4, 1000);
+      if (c.rank() == 4) receive(c, 3, 1000);
+    });
+    CHECK(times[1] == about(2e-5));
+    CHECK(times[3] == about(2e-5 + 1e-3));
+    CHECK(times[4] == about(2e-5 + 2e-3));
+  }
+
+  TEST_CASE("shared network: of unlike links the slower one decides") {
+    const NodeLinks links{.up = {1e5, 1e6, 1e6}, .down = {1e6, 1e6, 2e5}};
+    const std::vector<double> times = times_after(3, links, [](Communicator& c) {
+      if (c.rank() == 0) send(c, 1, 1000);
+      if (c.rank() == 1) receive(c, 0, 1000);
+      if (c.rank() == 1) send(c, 2, 1000);
+      if (c.rank() == 2) receive(c, 1, 1000);
+    });
+    CHECK(times[0] == about(10e-3));
+    CHECK(times[1] == about(11e-3 + 1e-3));
+    CHECK(times[2] == about(11e-3 + 1e-3 + 5e-3));
+  }
+
+  TEST_CASE("shared network: where every worker is a node times are those of a network of equal workers") {
+    const auto allreduce = [](Communicator& c) {
+      std::vector<float> values(1000);
+      c.allreduce_sum(View<float>(std::span(values)));
+    };
+    for (const int world : {2, 3, 8}) {
+      const auto ranks = static_cast<std::size_t>(world);
+      const std::vector<double> shared = times_after(world, nodes_of(std::vector<int>(ranks, 1)), allreduce);
+      const std::vector<double> own = times_after(world, {}, allreduce);
+      for (std::size_t rank = 0; rank < ranks; ++rank) CHECK(shared[rank] == about(own[rank]));
+    }
+  }
+
+  TEST_CASE("shared network: every run has the same times, however the threads run") {
+    for (const std::vector<int>& workers : {std::vector<int>{2, 3}, {3, 1}, {2, 2, 2}}) {
+      int world = 0;
+      for (const int size : workers) world += size;
+      const std::vector<double> first = times_after(world, nodes_of(workers), program);
+      for (int run = 0; run < 10; ++run) CHECK(times_after(world, nodes_of(workers), program) == first);
+    }
+  }
+
+  TEST_CASE("shared network: a sender may be ahead by many messages") {
+    const std::vector<double> times = times_after(2, nodes_of({1, 1}), [](Communicator& c) {
+      for (int i = 0; i < 20 && c.rank() == 0; ++i) send(c, 1, 100);
+      if (c.rank() == 0) return receive(c, 1, 10);
+      send(c, 0, 10);
+      for (int i = 0; i < 20; ++i) receive(c, 0, 100);
+    });
+    CHECK(times[1] == about(1e-3 + 2e-3));
+  }
+
+  TEST_CASE("shared network: a worker that fails ends the others' turns, one that has left is not waited for") {
+    CHECK_THROWS_AS(times_after(3, nodes_of({3}),
+                                [](Communicator& c) {
+                                  if (c.rank() == 1) throw Error("it fails");
+                                  for (;;) c.barrier();
+                                }),
+                    Error);
+    const std::vector<double> times = times_after(3, nodes_of({3}), [](Communicator& c) {
+      if (c.rank() == 0) return;
+      if (c.rank() == 1) return send(c, 2, 0);
+      receive(c, 1, 0);
+    });
+    CHECK(times[2] == about(1e-5));
+  }
+
+  TEST_CASE("shared network: nodes that cannot be are refused") {
+    const auto nothing = [](Communicator&) {};
+    CHECK_THROWS_WITH_AS(times_after(3, nodes_of({2, 2}), nothing),
+                         "nodes with 2, 2 workers: expected 3 in all, and at least one on each node", ConfigError);
+    CHECK_THROWS_WITH_AS(times_after(2, {.up = {1.0}}, nothing),
+                         "1 rates out of nodes, of which there are 2: expected one for each", ConfigError);
+    CHECK_THROWS_WITH_AS(times_after(1, {.down = {0.0}}, nothing),
+                         "0 bytes per second into a node: expected more than 0", ConfigError);
+  }
+}
+
+}  // namespace dragonn::comm::test
