@@ -33,9 +33,8 @@ struct ExchangeRules {
   bool averages_senders = false;   ///< divide an entry of a sum by the ranks that sent it, not by all
   bool bypass_density_one = true;  ///< exchange dense if k reaches n, instead of running the sparsifier
   std::uint64_t seed = 1;
-  /// What each sender (a worker, with two levels a node) selects of what all would at equal shares, by rank, with a
-  /// mean of 1: for a slow link less. Empty: all select as many. Error feedback keeps the rest, and no form depends on
-  /// it.
+  /// The shares of the senders (workers, with two levels nodes): what each selects of what it would if all selected as
+  /// many, by rank, with a mean of 1. Empty: all select as many. Error feedback keeps the rest, and no form depends on it.
   std::vector<double> shares = {};
   /// The nodes of the group, if the exchange has two levels (exchange/node_sums.h).
   std::optional<comm::Nodes> nodes = {};
