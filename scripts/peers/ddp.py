@@ -147,8 +147,9 @@ class Training:
         self.compiled = options.compile
         self.model = torch.compile(Loss(self.inner)) if options.compile else Loss(self.inner)
         if hook != "none":
-            # Each rank keeps its batch norm's statistics during training, as dragonn's do: nothing is sent for them.
-            self.model = DistributedDataParallel(self.model, bucket_cap_mb=BUCKET_MB.get(hook),
+            # Each rank keeps its batch norm's statistics during training, as dragonn's do: nothing is sent for them. The seed
+            # has given all ranks the same parameters.
+            self.model = DistributedDataParallel(self.model, bucket_cap_mb=BUCKET_MB.get(hook), init_sync=False,
                                                  gradient_as_bucket_view=True, broadcast_buffers=False)
         self.exchange = None
         self.register(hook, DRAGONN.format(options.seed, options.density))
