@@ -4,8 +4,8 @@
 
     torchrun --nproc-per-node 4 examples/pytorch_exchange.py --steps 50
 
-Each gradient begins to travel when it is there, by a hook of its parameter, and the loop waits for all ahead of the optimizer's step.
---blocking exchanges all of them behind backward instead, with the same bits.
+Each gradient begins to travel when it is there, by a hook of its parameter, and the loop waits for all ahead of the
+optimizer's step. --blocking exchanges all of them behind backward instead, with the same bits.
 
 Rank 0 prints a line of JSON: first and last loss, bytes that a rank sends in a step, and a hash of the parameters.
 Exit code: 0 done, 1 failed, 77 PyTorch is missing.

@@ -5,12 +5,13 @@
     TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --nproc-per-node 4 --max-restarts 3 \\
       examples/pytorch_restart.py --folder saved --steps 200
 
-Every --every steps each rank saves model, optimizer and the hook's error feedback. When a process dies, backward() of the others
-raises an error that names it; all end, and torchrun starts them again. They take the newest step that every rank has saved, and
-training ends with the bits of a run in which nobody died. The variable is PyTorch's: without it the processes of a restart may find
-the addresses of the ones before in a store that both share (github.com/pytorch/pytorch/issues/135712).
+Every --every steps each rank saves model, optimizer and the hook's error feedback. When a process dies, backward() of the
+others raises an error that names it; all end, and torchrun starts them again. They take the newest step that every rank has
+saved, and training ends with the bits of a run in which nobody died. The variable is PyTorch's: without it the processes of a
+restart may find the addresses of the ones before in a store that both share (github.com/pytorch/pytorch/issues/135712).
 
-Rank 0 prints a line of JSON: steps, the last loss, and a hash of the parameters. Exit code: 0 done, 1 failed, 77 PyTorch is missing.
+Rank 0 prints a line of JSON: steps, the last loss, and a hash of the parameters. Exit code: 0 done, 1 failed, 77 PyTorch is
+missing.
 """
 import argparse
 import hashlib

@@ -5,8 +5,8 @@
     torchrun --nproc-per-node 4 examples/transformers_trainer.py --text FILE --output DIR --steps 200
     torchrun --nproc-per-node 4 examples/transformers_trainer.py --text FILE --output DIR --steps 400 --resume
 
-The model reads bytes. `DragonnCallback` is all that another Trainer needs: it registers the hook with the model that the Trainer has
-wrapped, saves each rank's error feedback in the Trainer's checkpoints, and takes it from there.
+The model reads bytes. `DragonnCallback` is all that another Trainer needs: it registers the hook with the model that the
+Trainer has wrapped, saves each rank's error feedback in the Trainer's checkpoints, and takes it from there.
 
 Rank 0 prints a line of JSON: the steps, the losses that the Trainer logged, and a hash of the parameters.
 Exit code: 0 done, 1 failed, 2 bad usage, 77 PyTorch, transformers or accelerate is missing.

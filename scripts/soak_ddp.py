@@ -61,7 +61,7 @@ def main():
     hook.exchange.close()
     dist.destroy_process_group()
     if hook.skipped != expected or exchanges != options.steps - expected:
-        print(f"rank {rank}: {hook.skipped} steps were skipped and {exchanges} exchanged: expected {expected} skipped", flush=True)
+        print(f"rank {rank}: {hook.skipped} steps skipped, {exchanges} exchanged: expected {expected} skipped", flush=True)
         return 1
     return 1 if grown > options.megabytes else 0
 

@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Trains a model of images data-parallel with PyTorch DDP over gloo, as a peer of dragonn-train.
+"""Trains a model data-parallel with PyTorch DDP over gloo, as a peer of dragonn-train, and with dragonn's hook.
 
     ddp.py --config configs/cifar10_resnet20.toml --hooks none --steps 20 --warmup 5                # one process alone
     netns_cluster.sh run 4 100mbit -- ddp.py --config ... --hooks plain,fp16,powersgd --epochs 8 --data DIR
+    netns_cluster.sh run 4 100mbit -- ddp.py --config configs/gpt2_small.toml --hooks no_sync,plain,dragonn --steps 5 --rounds 3
 
 Model (of scripts/pytorch_models.py), batch, optimizer and schedule are those of dragonn's config; the ranks are those of mpirun.
-Hooks, one after the other: none (the model without DDP, one rank alone), plain, fp16 (fp16_compress_hook), powersgd (rank 1,
-error feedback, warm start).
+Hooks: none (the model without DDP, one rank alone), no_sync (DDP, but no rank sends anything), plain, fp16 (fp16_compress_hook),
+powersgd (rank 1, error feedback, warm start), dragonn (DdpHook: top-k at --density, rice x int8) and blocking (the same exchange in
+one call behind backward).
 
---steps: seconds of each step behind --warmup, and bytes that leave by the interface. --epochs: test accuracy after each
-epoch, and the training's seconds until then, evaluations left out. Without --data images are random.
+--steps: seconds of each step behind --warmup, and bytes that leave by the interface. With --rounds the hooks take turns, so
+that a busy machine slows all alike; "turns" are the seconds of a step in each turn, from when all ranks begin until all are
+done, and the seconds of the processor that it takes, a rank's mean. --epochs, of a model of images: test accuracy after each
+epoch, and the training's seconds until then, evaluations left out. Without --data images are random; tokens always are.
 
 Rank 0 writes a JSON array with one object per hook to --output (or the standard output).
 Exit code: 0 done, 1 failed, 2 bad usage, 77 PyTorch or NumPy is not installed.
 """
+import contextlib
 import functools
 import itertools
 import json
@@ -27,7 +32,7 @@ import tomllib
 import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "python")]
 # Of DDP, which recommends an option that older versions lack.
 warnings.filterwarnings("ignore", message=".*broadcast_buffers.* is deprecated")
 try:
@@ -55,7 +60,13 @@ SETTINGS = {"shortcut": "pad", "form": "cifar", "width": 1, "dropout": 0}
 # PowerSGD's hook starts its second and third allreduce when the one before is done. Over gloo ranks then start those of
 # several buckets in different orders, and end with an error: so it gets one bucket. The others have DDP's default.
 BUCKET_MB = {"powersgd": 1024}
-HOOKS = ["none", "plain", "fp16", "powersgd"]
+HOOKS = ["none", "no_sync", "plain", "fp16", "powersgd", "dragonn", "blocking"]
+SILENT = "no_sync", "blocking"  # during backward
+DRAGONN = """seed = {}
+compression = {{ method = "topk", density = {}, codec = {{ indices = "rice", values = "int8" }} }}
+comm.backend = "tcp"
+"""
+TOKEN_BATCHES = 16
 # The first steps send whole gradients; so many belong to the warm-up beside what is asked for.
 WHOLE_STEPS = {"powersgd": 2}
 
@@ -88,6 +99,28 @@ class Images:
         return self.normalized(pixels, layout), self.labels[indices]
 
 
+class Tokens:
+    """Random batches of tokens."""
+
+    def __init__(self, classes, window, batch, seed):
+        generator = torch.Generator().manual_seed(seed)
+        self.batches = torch.randint(classes, (TOKEN_BATCHES, batch, window + 1), generator=generator)
+
+    def all(self):
+        return ((tokens[:, :-1], tokens[:, 1:]) for tokens in itertools.cycle(self.batches))
+
+
+class Loss(nn.Module):
+    """A model whose output is its loss, as DDP needs it."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, inputs, labels):
+        return self.inner.loss(inputs, labels)[0]
+
+
 def initialize(module):
     """As dragonn does (layers/layers.h): He's normal by fan-out for convolutions, and biases of zero."""
     if isinstance(module, nn.Conv2d):
@@ -101,32 +134,65 @@ class Training:
 
     def __init__(self, options, hook):
         config = tomllib.loads(options.config.read_text())
-        name, optimizer = config["model"]["name"], config["optimizer"]
-        if name not in LAYOUTS:
-            raise ValueError(f"{options.config}: model.name = {name}: expected one of {', '.join(LAYOUTS)}")
-        if optimizer["name"] != "sgd":
-            raise ValueError(f"{options.config}: optimizer.name = {optimizer['name']}: expected sgd")
+        name = config["model"]["name"]
+        if name not in (*LAYOUTS, "gpt2"):
+            raise ValueError(f"{options.config}: model.name = {name}: expected one of {', '.join(LAYOUTS)}, gpt2")
+        if options.epochs and name not in LAYOUTS:
+            raise ValueError(f"{options.config}: model.name = {name}: --epochs expects one of {', '.join(LAYOUTS)}")
         torch.manual_seed(options.seed)
-        self.schedule, self.rate = config["schedule"], optimizer["learning_rate"]
+        self.schedule, self.seed, self.name, self.hook = config["schedule"], options.seed, name, hook
         self.rank, self.world = dist.get_rank() if dist.is_initialized() else 0, options.world
-        self.layout, self.batch = LAYOUTS[name], options.batch or config["train"]["batch_size"]
-        self.inner = pytorch_models.build(
-            {"model": name, "settings": SETTINGS, "sample": [SIDE, SIDE, CHANNELS], "classes": CLASSES})
-        self.inner.apply(initialize).to(memory_format=self.layout)
-        self.model = torch.compile(self.inner) if options.compile else self.inner
+        self.batch = options.batch or config["train"]["batch_size"]
+        (self.make_gpt if name == "gpt2" else self.make_images)(options, config)
+        self.compiled = options.compile
+        self.model = torch.compile(Loss(self.inner)) if options.compile else Loss(self.inner)
         if hook != "none":
-            # Each rank keeps its batch norm's statistics during training, as dragonn's do: nothing is sent for them.
-            self.model = DistributedDataParallel(self.model, bucket_cap_mb=BUCKET_MB.get(hook),
+            # Each rank keeps its batch norm's statistics during training, as dragonn's do: nothing is sent for them. The seed
+            # has given all ranks the same parameters.
+            self.model = DistributedDataParallel(self.model, bucket_cap_mb=BUCKET_MB.get(hook), init_sync=False,
                                                  gradient_as_bucket_view=True, broadcast_buffers=False)
+        self.exchange = None
+        self.register(hook, DRAGONN.format(options.seed, options.density))
+        self.make_optimizer(options, config["optimizer"])
+
+    def make_images(self, options, _config):
+        self.layout = LAYOUTS[self.name]
+        self.inner = pytorch_models.build(
+            {"model": self.name, "settings": SETTINGS, "sample": [SIDE, SIDE, CHANNELS], "classes": CLASSES})
+        self.inner.apply(initialize).to(memory_format=self.layout)
+        self.images = Images(options.data, "data_batch_*.bin")
+        self.generator = torch.Generator().manual_seed(1000 * self.seed + self.rank)
+
+    def make_gpt(self, options, config):
+        window = config["data"]["window"]
+        self.inner = pytorch_models.build({"model": "gpt2", "settings": {"tied": True, "dropout": 0} | config["model"],
+                                           "sample": [window], "classes": options.vocabulary})
+        self.tokens = Tokens(options.vocabulary, window, self.batch, 1000 * self.seed + self.rank)
+
+    def register(self, hook, config):
+        if hook in ("dragonn", "blocking"):
+            import dragonn  # the other hooks need no library
         if hook == "fp16":
             self.model.register_comm_hook(None, default_hooks.fp16_compress_hook)
         elif hook == "powersgd":
             state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=WHOLE_STEPS[hook])
             self.model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
-        self.optimizer = torch.optim.SGD(self.inner.parameters(), self.rate, optimizer["momentum"],
-                                         weight_decay=optimizer["weight_decay"])
-        self.images, self.seed = Images(options.data, "data_batch_*.bin"), options.seed
-        self.generator = torch.Generator().manual_seed(1000 * self.seed + self.rank)
+        elif hook == "dragonn":
+            self.exchange = dragonn.DdpHook(self.model, config).exchange
+        elif hook == "blocking":
+            tensors = [(name, tuple(parameter.shape)) for name, parameter in self.inner.named_parameters()]
+            self.exchange = dragonn.Exchange(tensors, config, rendezvous=dragonn.rendezvous())
+
+    def make_optimizer(self, options, settings):
+        self.rate = settings["learning_rate"]
+        if settings["name"] == "sgd":
+            self.optimizer = torch.optim.SGD(self.inner.parameters(), self.rate, settings["momentum"],
+                                             weight_decay=settings["weight_decay"])
+        elif settings["name"] == "adamw":
+            self.optimizer = torch.optim.AdamW(self.inner.parameters(), self.rate, (settings["beta1"], settings["beta2"]),
+                                               weight_decay=settings["weight_decay"], fused=True)
+        else:
+            raise ValueError(f"{options.config}: optimizer.name = {settings['name']}: expected sgd or adamw")
 
     def batches(self, epoch):
         """This rank's part of a shuffled epoch, a batch at a time. The last, incomplete global batch is left out."""
@@ -135,12 +201,24 @@ class Training:
             begin = (step * self.world + self.rank) * self.batch
             yield self.images.augmented_batch(order[begin : begin + self.batch], self.layout, self.generator)
 
-    def step(self, images, labels):
+    def endless_batches(self):
+        if self.name == "gpt2":
+            return self.tokens.all()
+        return itertools.chain.from_iterable(map(self.batches, itertools.count()))
+
+    def step(self, inputs, labels):
         self.optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(self.model(images), labels)
-        loss.backward()
+        with self.model.no_sync() if self.hook in SILENT else contextlib.nullcontext():
+            loss = self.model(inputs, labels)
+            loss.backward()
+        if self.hook == "blocking":
+            self.exchange.exchange([parameter.grad for parameter in self.inner.parameters()])
         self.optimizer.step()
         return loss.item()
+
+    def close(self):
+        if self.exchange:
+            self.exchange.close()
 
     def set_rate(self, epoch, milestones):
         """For an epoch, from 0, by the schedule of the config."""
@@ -165,22 +243,45 @@ def mean_over_ranks(value):
     return tensor.item()
 
 
-def measure_steps(training, hook, options):
-    """Seconds of every step behind the warm-up, on this rank, and what a rank sends, mean over ranks."""
-    batches = itertools.chain.from_iterable(map(training.batches, itertools.count()))
-    for _ in range(options.warmup + WHOLE_STEPS.get(hook, 0)):
-        training.step(*next(batches))
-    settle()
-    before = sent_bytes(options.interface) if dist.is_initialized() else 0
-    seconds = []
-    for _ in range(options.steps):
-        begin = time.perf_counter()
-        training.step(*next(batches))
-        seconds.append(time.perf_counter() - begin)
-    settle()
-    sent = (sent_bytes(options.interface) - before) / options.steps if dist.is_initialized() else 0
-    return {"step_seconds": seconds, "sent_per_step": mean_over_ranks(sent),
-            "samples_per_second": training.batch * training.world / statistics.median(seconds)}
+class Turns:
+    """What a training takes in its turns: seconds of steps, bytes that this rank sends, seconds of its processor."""
+
+    def __init__(self, training, options):
+        self.training, self.options, self.batches = training, options, training.endless_batches()
+        self.step_seconds, self.turns, self.processor, self.sent = [], [], [], 0
+        for _ in range(options.warmup + WHOLE_STEPS.get(training.hook, 0)):
+            training.step(*next(self.batches))
+
+    def take(self):
+        steps, several = self.options.steps, dist.is_initialized()
+        settle()
+        before = sent_bytes(self.options.interface) if several else 0
+        begin, processor = time.perf_counter(), time.process_time()
+        for _ in range(steps):
+            step_begin = time.perf_counter()
+            self.training.step(*next(self.batches))
+            self.step_seconds.append(time.perf_counter() - step_begin)
+        self.processor.append((time.process_time() - processor) / steps)
+        if several:
+            dist.barrier()
+        self.turns.append((time.perf_counter() - begin) / steps)
+        settle()
+        self.sent += sent_bytes(self.options.interface) - before if several else 0
+
+    def row(self):
+        steps = len(self.step_seconds)
+        return {"step_seconds": self.step_seconds, "sent_per_step": mean_over_ranks(self.sent / steps), "turns": self.turns,
+                "processor": [mean_over_ranks(seconds) for seconds in self.processor],
+                "samples_per_second": self.training.batch * self.training.world / statistics.median(self.step_seconds)}
+
+
+def measure_steps(trainings, options):
+    """A row for each training: all take a turn in every round."""
+    all_turns = [Turns(training, options) for training in trainings]
+    for _ in range(options.rounds):
+        for turns in all_turns:
+            turns.take()
+    return [turns.row() for turns in all_turns]
 
 
 @torch.no_grad()
@@ -200,7 +301,7 @@ def test_accuracy(training, test):
     return mean_over_ranks(hits) * training.world / len(test.labels)
 
 
-def train(training, _hook, options):
+def train(training, options):
     """Accuracy and seconds of training after each epoch."""
     test = Images(options.data, "test_batch.bin", options.test_limit)
     seconds, rows = 0.0, []
@@ -215,15 +316,23 @@ def train(training, _hook, options):
     return {"epochs": rows}
 
 
+def row_of(training, measured):
+    return {"hook": training.hook, "batch": training.batch, "world": training.world, "threads": torch.get_num_threads(),
+            "compile": training.compiled, "torch": torch.__version__} | measured
+
+
 def parse_arguments():
     parser = make_parser(__doc__)
     parser.add_argument("--config", type=pathlib.Path, required=True, help="a config of dragonn-train")
     parser.add_argument("--hooks", type=words, required=True, help=",".join(HOOKS))
     parser.add_argument("--steps", type=int, default=0, help="measure so many steps")
+    parser.add_argument("--rounds", type=int, default=1, help="turns of so many steps")
     parser.add_argument("--warmup", type=int, default=5, help="steps ahead of them, at least 1")
     parser.add_argument("--epochs", type=int, default=0, help="train so many epochs")
     parser.add_argument("--milestones", type=words, help="epochs, instead of the config's")
     parser.add_argument("--batch", type=int, help="per rank, instead of the config's")
+    parser.add_argument("--density", type=float, default=0.01, help="of dragonn and blocking")
+    parser.add_argument("--vocabulary", type=int, default=8192, help="of a gpt2")
     parser.add_argument("--data", type=pathlib.Path, help="folder with data_batch_*.bin and test_batch.bin")
     parser.add_argument("--test-limit", type=int, default=0, help="first test images; 0: all")
     parser.add_argument("--seed", type=int, default=1)
@@ -252,13 +361,19 @@ def main():
         os.environ.setdefault("MASTER_ADDR", "198.18.0.1")
         os.environ.setdefault("MASTER_PORT", "29500")
         os.environ.setdefault("GLOO_SOCKET_IFNAME", options.interface)
-        dist.init_process_group("gloo", rank=int(os.environ["OMPI_COMM_WORLD_RANK"]), world_size=options.world)
-    rows = []
-    for hook in options.hooks:
-        training = Training(options, hook)
-        row = {"hook": hook, "batch": training.batch, "world": training.world, "threads": torch.get_num_threads(),
-               "compile": options.compile, "torch": torch.__version__}
-        rows.append(row | (measure_steps if options.steps else train)(training, hook, options))
+        os.environ.update(RANK=os.environ["OMPI_COMM_WORLD_RANK"], WORLD_SIZE=str(options.world))
+        dist.init_process_group("gloo")
+    if options.steps:
+        trainings = [Training(options, hook) for hook in options.hooks]
+        rows = [row_of(*pair) for pair in zip(trainings, measure_steps(trainings, options))]
+        for training in trainings:
+            training.close()
+    else:
+        rows = []
+        for hook in options.hooks:
+            training = Training(options, hook)
+            rows.append(row_of(training, train(training, options)))
+            training.close()
     if training.rank == 0:
         (options.output.write_text if options.output else sys.stdout.write)(json.dumps(rows, indent=1) + "\n")
     if dist.is_initialized():

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares losses of local steps, step by step: dragonn-train, dragonn.LocalSteps around PyTorch's optimizer, and torchft's DiLoCo.
+"""Compares losses of local steps, step by step: dragonn-train, dragonn.LocalSteps around PyTorch's optimizer, and torchft's
+DiLoCo.
 
     scripts/peers/local_curves.py configs/shakespeare_diloco.toml --set data.path=FOLDER --set train.max_steps=90
 
-All start from the same weights, which PyTorch draws, and take the same windows in the same order on this machine: dragonn-train with
-its workers as threads, the others a process for each. The optimizer of LocalSteps and torchft is PyTorch's.
+All start from the same weights, which PyTorch draws, and take the same windows in the same order on this machine:
+dragonn-train with its workers as threads, the others a process for each. The optimizer of LocalSteps and torchft is
+PyTorch's.
 
 Prints the losses of the steps that exchange, means over the ranks, a column each, and the largest relative difference from
 dragonn-train. torchft takes dense changes alone, and is left out where it is not installed.
@@ -53,7 +55,8 @@ def dragonn_train(options, config, folder):
 def peer_losses(options, config, script, folder):
     """The losses of the steps, means over the ranks, of a script that writes FOLDER/rank.RANK."""
     world = config["comm"]["workers"]
-    command = [sys.executable, HERE / script[0], *script[1:], options.config, *sets(options.set), "--bin", options.bin, "--output", folder / "rank"]
+    command = [sys.executable, HERE / script[0], *script[1:], options.config, *sets(options.set), "--bin", options.bin,
+               "--output", folder / "rank"]
     store, processes = free_port(), []
     for rank in range(world):
         names = {"RANK": rank, "WORLD_SIZE": world, "OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": world,
@@ -100,7 +103,8 @@ def main():
 
 def is_comparable(config):
     """Whether torchft is here and has what the config says; says why not."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", "import torchft.local_sgd"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-W", "ignore", "-c", "import torchft.local_sgd"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     reason = last_line(done.stderr) if done.returncode != 0 else (
         f"compression.method = {config['compression']['method']}" if config["compression"]["method"] != "dense" else None)
     if reason:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Trains the twin of a config of local steps (update.scheme = "local") in PyTorch with dragonn.LocalSteps, which gets the config's
-tables [update] and [compression].
+"""Trains the twin of a config of local steps (update.scheme = "local") in PyTorch with dragonn.LocalSteps, which gets the
+config's tables [update] and [compression].
 
     torchrun --nproc-per-node 4 scripts/peers/local_twin.py configs/shakespeare_diloco.toml --output DIR/local
 

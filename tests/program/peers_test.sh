@@ -21,7 +21,9 @@ echo 'raise ImportError("no torch for this test")' >absent/torch.py
 echo >absent/numpy.py
 for command in "compare.py --bin $BIN" "ddp.py --config $config --hooks none --steps 1" "step_side_by_side.py --bin $BIN" \
   "loader_side_by_side.py --bin $BIN" "attention_side_by_side.py --bin $BIN" "gpt_twin.py $ROOT/configs/shakespeare_gpt.toml" \
-  "torchft_diloco.py $ROOT/configs/shakespeare_diloco.toml --output torchft" "local_steps.py --bin $BIN --data ."; do
+  "torchft_diloco.py $ROOT/configs/shakespeare_diloco.toml --output torchft" "local_steps.py --bin $BIN --data ." \
+  "local_twin.py $ROOT/configs/shakespeare_diloco.toml --output local" "local_curves.py $ROOT/configs/shakespeare_diloco.toml" \
+  "hooks.py"; do
   # shellcheck disable=SC2086: a command and its arguments
   status_of 77 env PYTHONPATH="$WORK/absent" python3 "$peers"/$command
   grep -qE '^skipped: .*no torch for this test' output.log ||
@@ -109,6 +111,21 @@ cmp -s before.json peers.json || fail "what was measured is measured again"
 ! grep -q 'round 1' output.log || fail "a run again: $(cat output.log)"
 status_of 1 "${compare[@]}" --hooks plain,fp16 --minutes 0
 grep -q '2 runs are not there' output.log || fail "missing runs are not counted: $(cat output.log)"
+
+# The hooks of DDP and of dragonn, in turns: what is sent tells them apart.
+hooks=(python3 "$peers/hooks.py" --models resnet20 --rates 1gbit --hosts 2 --rounds 2 --steps 2 --warmup 2 --batch 2 --json hooks.json
+  --hooks no_sync,plain,dragonn,blocking)
+export DRAGONN_LIBRARY=$BIN/../library/libdragonn.so
+status_of 0 "${hooks[@]}"
+for hook in no_sync:0:20000 plain:1000000:1300000 dragonn:2000:100000 blocking:2000:100000; do
+  IFS=: read -r name least most <<<"$hook"
+  bytes=$(sed -nE "s/.*\"hook\": \"$name\".*\"sent_per_step\": ([0-9]+).*\"turns\": \[[0-9.e-]+, [0-9.e-]+\].*/\1/p" hooks.json)
+  ((bytes >= least && bytes <= most)) || fail "hook $name: $bytes bytes per step: $(cat hooks.json)"
+done
+grep -qE '^\| dragonn, during backward \| [0-9,]+ \| [0-9,]+ ms \| [0-9.]+ \| [0-9]+ kB \|$' output.log || fail "no row: $(cat output.log)"
+cp hooks.json before.json
+status_of 0 "${hooks[@]}"
+cmp -s before.json hooks.json || fail "what was measured is measured again"
 
 # Both models of the comparison.
 for model in resnet20 vgg16; do
