@@ -15,6 +15,7 @@
 #include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/run/elastic.h"
+#include "trainer/run/signals.h"
 
 namespace dragonn::program {
 namespace {
@@ -30,8 +31,12 @@ struct Words {
 int coordinate(const Words& words) {
   const trainer::CommConfig config = trainer::load_comm_config(words.config, words.overrides);
   trainer::require(config.elastic, "{}: a coordinator is for runs with comm.elastic = true", words.config);
-  comm::RunCoordinator coordinator(
-      trainer::coordinator_options(config, words.workers.value_or(static_cast<int>(config.workers))));
+  comm::CoordinatorOptions options =
+      trainer::coordinator_options(config, words.workers.value_or(static_cast<int>(config.workers)));
+  options.is_signaled = [] { return trainer::StopSignals::received() != 0; };
+  trainer::StopSignals::install();
+  trainer::StopSignals::training_begins();
+  comm::RunCoordinator coordinator(options);
   log::info(0, "the coordinator listens; comm.coordinator = \"separate\" makes the workers look for it");
   return coordinator.serve() ? 0 : 1;
 }

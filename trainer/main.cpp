@@ -205,11 +205,13 @@ int run_as_member(const CommandLine& line, const RunSpec& config) {
   const Job job = make_job(line, config);
   std::jthread serving;
   if (tcp.rank == 0 && config.comm.coordinator == RunsCoordinator::kRankZero) {
-    auto coordinator = std::make_unique<comm::RunCoordinator>(coordinator_options(config.comm, tcp.size));
+    comm::CoordinatorOptions options = coordinator_options(config.comm, tcp.size);
+    options.host = tcp.rank;
+    auto coordinator = std::make_unique<comm::RunCoordinator>(options);
     serving = std::jthread([served = std::move(coordinator)](const std::stop_token& stop) { served->serve(stop); });
   }
   const int exit_code = run_elastic(job, tcp.rank);
-  if (serving.joinable() && exit_code == 0) serving.join();  // until the others have ended, too
+  if (serving.joinable()) serving.join();  // until the others have ended, too
   return exit_code;
 }
 

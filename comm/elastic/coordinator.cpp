@@ -27,6 +27,22 @@ Descriptor listen(const Rendezvous& place) {
       place.text(), door.problem));
 }
 
+CoordinatorLine::Kind kind_of(Order::Kind order) {
+  switch (order) {
+    case Order::Kind::kYield:
+      return CoordinatorLine::Kind::kYield;
+    case Order::Kind::kEnd:
+      return CoordinatorLine::Kind::kEnd;
+    case Order::Kind::kStop:
+      return CoordinatorLine::Kind::kStop;
+    case Order::Kind::kForm:
+      return CoordinatorLine::Kind::kForm;
+    case Order::Kind::kDrop:
+      break;
+  }
+  return CoordinatorLine::Kind::kDrop;
+}
+
 }  // namespace
 
 RunCoordinator::RunCoordinator(const CoordinatorOptions& options)
@@ -54,6 +70,10 @@ bool RunCoordinator::serve(const std::stop_token& stop) {
       for (const auto& peer : peers_) peer->heard += now - look;
     look = now;
     for (const auto& peer : peers_) hear(*peer, now);
+    if (options_.is_signaled && options_.is_signaled()) {
+      if (!membership_.has_begun()) return false;
+      stop_run();
+    }
     if (!membership_.has_begun() && seconds_since_start(now) > options_.timeout_s) {
       membership_.begin_with_fewer();
       if (!membership_.has_begun())
@@ -110,12 +130,22 @@ void RunCoordinator::hear(Peer& peer, Time now) {
 void RunCoordinator::obey(Peer& peer, const MemberLine& line) {
   if (line.kind == MemberLine::Kind::kJoin) return join(peer, line);
   if (!peer.door) return lose(peer, "it has not joined");
+  if (line.kind == MemberLine::Kind::kLeave) {
+    if (peer.id == options_.host) return stop_run();
+    return membership_.ask_to_leave(peer.id, line.place);
+  }
   if (line.kind == MemberLine::Kind::kReport) membership_.report(peer.id, line.generation, line.place, line.why);
   if (line.kind != MemberLine::Kind::kFinish) return;
   membership_.finish(peer.id, line.place);
   CoordinatorLine bye;
   bye.kind = CoordinatorLine::Kind::kBye;
   peer.socket.send(bye.text());
+}
+
+void RunCoordinator::stop_run() {
+  if (std::exchange(is_stopping_, true)) return;
+  log::info(0, "the run stops on a signal, with a checkpoint");
+  membership_.stop();
 }
 
 void RunCoordinator::join(Peer& peer, const MemberLine& line) {
@@ -163,9 +193,7 @@ void RunCoordinator::send_orders() {
     }
     const bool forms = order.kind == Order::Kind::kForm;
     CoordinatorLine line;
-    line.kind = forms                               ? CoordinatorLine::Kind::kForm
-                : order.kind == Order::Kind::kYield ? CoordinatorLine::Kind::kYield
-                                                    : CoordinatorLine::Kind::kEnd;
+    line.kind = kind_of(order.kind);
     line.member = order.member;
     line.plan = order.plan;
     line.run = token_ + order.plan.number;

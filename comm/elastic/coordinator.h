@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -24,7 +25,11 @@ struct CoordinatorOptions {
   int min_workers = 1;         ///< with fewer the run stops
   int max_workers = 1;         ///< that train together, no fewer than `workers`
   double timeout_s = 120;
-  double heartbeat_timeout_s = 5;                  ///< a member that is silent for longer is dropped
+  double heartbeat_timeout_s = 5;  ///< a member that is silent for longer is dropped
+  /// The member whose process this is: where it wants to leave, the run stops. Negative: none.
+  int host = -1;
+  /// Asked at every look: true stops the run. Empty: never.
+  std::function<bool()> is_signaled = {};
   std::shared_ptr<const Secret> secret = nullptr;  ///< that every member must prove
 };
 
@@ -53,6 +58,7 @@ class RunCoordinator {
   void hear(Peer& peer, Time now);
   void obey(Peer& peer, const MemberLine& line);
   void join(Peer& peer, const MemberLine& line);
+  void stop_run();
   /// Tells a peer that it is none, and forgets it.
   void drop(Peer& peer, const std::string& why);
   void lose(Peer& peer, const std::string& why);
@@ -71,6 +77,7 @@ class RunCoordinator {
   int next_id_;                          // of a process that joins the run when it has begun
   std::optional<std::uint64_t> config_;  // of the first member, with which all others must agree
   Time start_, beat_;
+  bool is_stopping_ = false;
 };
 
 }  // namespace dragonn::comm

@@ -133,6 +133,21 @@ void Member::finish(std::uint64_t place) {
   if (!has_finished_) require_member();
 }
 
+void Member::ask_to_leave(std::uint64_t place) {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(leaves_, true)) socket_.send(MemberLine{.kind = MemberLine::Kind::kLeave, .place = place}.text());
+}
+
+bool Member::leaves() const {
+  const std::lock_guard lock(mutex_);
+  return leaves_;
+}
+
+bool Member::is_stopping() const {
+  const std::lock_guard lock(mutex_);
+  return is_stopping_;
+}
+
 bool Member::is_over() const {
   const std::lock_guard lock(mutex_);
   return is_ended();
@@ -159,11 +174,12 @@ void Member::run(const std::stop_token& stop) {
       obey(*line);
       if (line->kind == CoordinatorLine::Kind::kDrop || line->kind == CoordinatorLine::Kind::kBye) return;
     }
-    if (!is_open) return lose("the coordinator has ended");
+    if (!is_open) return lose_coordinator("the coordinator has ended", stop);
     if (!lines.empty()) silence = RunningDeadline(deadline_after(options_.heartbeat_timeout_s), interval);
     if (silence.is_over())
-      return lose(
-          fmt::format("the coordinator is silent for {} s (comm.heartbeat_timeout_s)", options_.heartbeat_timeout_s));
+      return lose_coordinator(
+          fmt::format("the coordinator is silent for {} s (comm.heartbeat_timeout_s)", options_.heartbeat_timeout_s),
+          stop);
     if (std::chrono::steady_clock::now() < beat) continue;
     beat = deadline_after(interval);
     const std::lock_guard lock(mutex_);
@@ -175,6 +191,7 @@ void Member::obey(const CoordinatorLine& line) {
   if (line.kind == CoordinatorLine::Kind::kDrop) return lose(line.why);
   const std::lock_guard lock(mutex_);
   if (line.kind == CoordinatorLine::Kind::kBye) has_finished_ = true;
+  if (line.kind == CoordinatorLine::Kind::kStop) is_stopping_ = true;
   if (line.kind == CoordinatorLine::Kind::kForm) next_ = line;
   if (line.kind == CoordinatorLine::Kind::kYield || line.kind == CoordinatorLine::Kind::kEnd) {
     ended_ = std::max(ended_, line.plan.number);
@@ -189,6 +206,17 @@ void Member::lose(const std::string& why) {
   lost_ = why;
   abort_watched();
   changed_.notify_all();
+}
+
+void Member::lose_coordinator(const std::string& why, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  is_orphan_ = true;
+  lost_ = why;
+  changed_.notify_all();
+  const Deadline end = deadline_after(options_.heartbeat_timeout_s);
+  while (!stop.stop_requested() && std::chrono::steady_clock::now() < end)
+    changed_.wait_for(lock, std::chrono::duration<double>(kRetrySeconds));
+  is_stopping_ = true;
 }
 
 void Member::abort_watched() {

@@ -43,6 +43,9 @@ struct Formation {
 
 /// Connects to the coordinator. A thread of its own sends beats and hears orders, whatever the process computes: when
 /// the generation is over, it aborts what the watched communicator waits for. All other calls come from one thread.
+///
+/// A member whose coordinator is gone trains on with its group until some agreement fails: then it is dropped. If its
+/// group still stands a heartbeat timeout later, none of the others has heard of the coordinator: the run is to stop.
 class Member {
  public:
   /// Connects and joins. @throws CommError if the coordinator does not come within the timeout.
@@ -63,6 +66,11 @@ class Member {
   bool settle(std::uint64_t place, bool is_prepared, const std::string& why);
   /// Says that this member has committed the end of the run. @throws DroppedError if it was none any more.
   void finish(std::uint64_t place);
+  /// Says that this member wants to leave the run: its generation ends soon, or the run stops.
+  void ask_to_leave(std::uint64_t place);
+  bool leaves() const;
+  /// Returns whether the run is to stop with a checkpoint.
+  bool is_stopping() const;
   /// Returns whether the present generation is over, or this member is dropped.
   bool is_over() const;
   /// Aborts this communicator when the generation is over. Null: none.
@@ -75,9 +83,11 @@ class Member {
   void run(const std::stop_token& stop);
   void obey(const CoordinatorLine& line);
   void lose(const std::string& why);
+  /// The coordinator is gone.
+  void lose_coordinator(const std::string& why, const std::stop_token& stop);
   void abort_watched();
   void send(const MemberLine& line);
-  bool is_ended() const { return ended_ >= generation_ || !lost_.empty(); }
+  bool is_ended() const { return ended_ >= generation_ || (!lost_.empty() && !is_orphan_); }
   void require_member() const;
 
   MemberOptions options_;
@@ -90,8 +100,11 @@ class Member {
   std::uint64_t ended_ = 0;  // the last generation that is over
   bool has_reported_ = true;
   bool has_finished_ = false;
-  std::string why_;   // the generation is over
-  std::string lost_;  // why this is no member any more
+  std::string why_;         // the generation is over
+  std::string lost_;        // why this is no member any more
+  bool is_orphan_ = false;  // lost_, as the coordinator is gone
+  bool leaves_ = false;
+  bool is_stopping_ = false;
   Communicator* watched_ = nullptr;
   std::jthread thread_;  // last: uses all above
 };

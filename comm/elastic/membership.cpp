@@ -29,7 +29,7 @@ bool Membership::is_lost() const {
 
 void Membership::join(int member) {
   const bool is_full = has_begun() && static_cast<int>(present_.size()) >= max_workers_;
-  if (is_full || is_over() || plan_.stops || has_finished()) {
+  if (is_full || is_over() || stops_ || plan_.stops || has_finished()) {
     orders_.push_back(
         {Order::Kind::kDrop, member, plan_,
          is_full ? fmt::format("the run has {} workers (comm.max_workers)", max_workers_) : "the run is at its end"});
@@ -58,6 +58,30 @@ void Membership::leave(int member, const std::string& why) {
   form_if_known();
 }
 
+void Membership::ask_to_leave(int member, std::uint64_t place) {
+  const auto found = present_.find(member);
+  if (found == present_.end() || found->second.standing != Standing::kTraining || stops_) return;
+  found->second.leaves = true;
+  const bool all_have_state = plan_.place == 0 || place > plan_.place;
+  const auto stays = [&](int id) {
+    const auto other = present_.find(id);
+    const bool is_there = other != present_.end() && other->second.standing != Standing::kFinished;
+    return is_there && !other->second.leaves && (all_have_state || other->second.since < plan_.place);
+  };
+  if (std::ranges::count_if(plan_.members, stays) < min_workers_) return stop();
+  if (phase_ != Phase::kTraining) return;
+  why_ = fmt::format("member {} leaves on a signal", member);
+  end(Phase::kYielding);
+}
+
+void Membership::stop() {
+  stops_ = true;
+  for (auto& [member, present] : present_) {
+    present.leaves = false;
+    if (present.standing == Standing::kTraining) orders_.push_back({Order::Kind::kStop, member, plan_, ""});
+  }
+}
+
 void Membership::report(int member, std::uint64_t generation, std::uint64_t place, const std::string& why) {
   const auto found = present_.find(member);
   const bool is_news =
@@ -67,6 +91,10 @@ void Membership::report(int member, std::uint64_t generation, std::uint64_t plac
   place_ = std::max(place_, place);
   if (phase_ == Phase::kTraining) why_ = fmt::format("member {} has lost its group: {}", member, why);
   end(Phase::kEnding);  // no agreement that it has not entered completes
+  if (found->second.leaves) {
+    orders_.push_back({Order::Kind::kDrop, member, plan_, "it leaves on a signal"});
+    present_.erase(found);
+  }
   form_if_known();
 }
 
@@ -120,7 +148,7 @@ void Membership::form() {
     if (!present.since) present.since = place_;
     plan_.members.push_back(member);
   }
-  plan_.stops = static_cast<int>(plan_.members.size()) < min_workers_;
+  plan_.stops = stops_ || static_cast<int>(plan_.members.size()) < min_workers_;
   phase_ = Phase::kTraining;
   for (const int member : plan_.members) orders_.push_back({Order::Kind::kForm, member, plan_, why_});
 }

@@ -18,7 +18,7 @@ struct GenerationPlan {
   std::uint64_t number = 0;       ///< counts from 1
   std::uint64_t place = 0;        ///< of all members when it begins
   std::vector<int> members = {};  ///< ids, ascending: a member's index is its rank
-  bool stops = false;             ///< too few are left: they save a checkpoint and end
+  bool stops = false;             ///< too few are left, or the run is to stop: they save a checkpoint and end
 
   auto operator<=>(const GenerationPlan&) const = default;
 };
@@ -28,6 +28,7 @@ struct Order {
   enum class Kind {
     kYield,  ///< the generation `plan` ends without a failure: leave it in front of your next agreement, and report
     kEnd,    ///< the generation `plan` is over: whatever you wait for in it, report your place
+    kStop,   ///< stop the run with a checkpoint, together with your present generation
     kForm,   ///< train as generation `plan`
     kDrop,   ///< you are no member
   };
@@ -63,6 +64,11 @@ class Membership {
   void begin_with_fewer();
   /// A member is dead, silent or has left.
   void leave(int member, const std::string& why);
+  /// A member wants to leave, and is at `place`. The generation ends for it; but if too few of those that have the
+  /// state would be left, the run stops.
+  void ask_to_leave(int member, std::uint64_t place);
+  /// The run is to stop with a checkpoint.
+  void stop();
   /// A member's group has failed, or it obeys kEnd: it trains no more in that generation.
   void report(int member, std::uint64_t generation, std::uint64_t place, const std::string& why);
   /// A member has committed the end of the run.
@@ -85,6 +91,7 @@ class Membership {
   struct Present {
     Standing standing = Standing::kReported;  // reported: waits for a generation
     std::optional<std::uint64_t> since = {};  // the place at which its first generation began
+    bool leaves = false;                      // when it has reported
 
     auto operator<=>(const Present&) const = default;
   };
@@ -104,6 +111,7 @@ class Membership {
 
   int workers_, min_workers_, max_workers_;
   Phase phase_ = Phase::kGathering;
+  bool stops_ = false;
   GenerationPlan plan_;
   std::uint64_t place_ = 0;         // the furthest that was reported
   std::map<int, Present> present_;  // by id

@@ -73,6 +73,8 @@ std::string MemberLine::text() const {
       return fmt::format("join {} {}", place, config);
     case Kind::kBeat:
       return "beat";
+    case Kind::kLeave:
+      return fmt::format("leave {}", place);
     case Kind::kReport:
       return fmt::format("report {} {} {}", generation, place, one_line_message(why));
     case Kind::kFinish:
@@ -85,9 +87,10 @@ std::optional<MemberLine> MemberLine::parse(const std::string& line) {
   Words words(line);
   const std::string_view kind = words.next();
   if (kind == "beat") return checked(words, MemberLine{Kind::kBeat});
-  if (kind == "join" || kind == "finish") {
-    MemberLine parsed{kind == "join" ? Kind::kJoin : Kind::kFinish, 0, words.number()};
-    if (kind == "join") parsed.config = words.number();
+  const bool joins = kind == "join", leaves = kind == "leave";
+  if (joins || leaves || kind == "finish") {
+    MemberLine parsed{joins ? Kind::kJoin : leaves ? Kind::kLeave : Kind::kFinish, 0, words.number()};
+    if (joins) parsed.config = words.number();
     return checked(words, parsed);
   }
   if (kind != "report") return std::nullopt;
@@ -104,6 +107,8 @@ std::string CoordinatorLine::text() const {
       return "beat";
     case Kind::kBye:
       return "bye";
+    case Kind::kStop:
+      return "stop";
     case Kind::kYield:
     case Kind::kEnd:
       return fmt::format("{} {} {}", kind == Kind::kEnd ? "end" : "yield", plan.number, reason);
@@ -123,8 +128,8 @@ std::optional<CoordinatorLine> CoordinatorLine::parse(const std::string& line) {
   Words words(line);
   const std::string_view kind = words.next();
   CoordinatorLine parsed;
-  if (kind == "beat" || kind == "bye") {
-    parsed.kind = kind == "bye" ? Kind::kBye : Kind::kBeat;
+  if (kind == "beat" || kind == "bye" || kind == "stop") {
+    parsed.kind = kind == "bye" ? Kind::kBye : kind == "stop" ? Kind::kStop : Kind::kBeat;
     return checked(words, parsed);
   }
   if (kind == "end" || kind == "yield") {

@@ -17,9 +17,9 @@ inline constexpr int kElasticSize = 0;
 /// Both ends send a beat so many times within the timeout.
 inline constexpr int kBeatsPerTimeout = 5;
 
-/// A line of a member: "join PORT CONFIG", "beat", "report GENERATION PLACE WHY", "finish PLACE".
+/// A line of a member: "join PORT CONFIG", "beat", "leave PLACE", "report GENERATION PLACE WHY", "finish PLACE".
 struct MemberLine {
-  enum class Kind { kJoin, kBeat, kReport, kFinish };
+  enum class Kind { kJoin, kBeat, kLeave, kReport, kFinish };
   Kind kind = Kind::kBeat;
   std::uint64_t generation = 0;
   std::uint64_t place = 0;  ///< of a join: the port at which the member accepts the others
@@ -32,10 +32,10 @@ struct MemberLine {
   bool operator==(const MemberLine&) const = default;
 };
 
-/// A line of the coordinator: "beat"; "bye", the answer to "finish"; "yield GENERATION WHY"; "end GENERATION WHY";
-/// "drop WHY"; "form GENERATION PLACE STOPS RUN YOUR-ID ID@ADDRESS,ID@ADDRESS,... WHY".
+/// A line of the coordinator: "beat"; "bye", the answer to "finish"; "stop"; "yield GENERATION WHY"; "end GENERATION
+/// WHY"; "drop WHY"; "form GENERATION PLACE STOPS RUN YOUR-ID ID@ADDRESS,ID@ADDRESS,... WHY".
 struct CoordinatorLine {
-  enum class Kind { kBeat, kBye, kYield, kEnd, kDrop, kForm };
+  enum class Kind { kBeat, kBye, kStop, kYield, kEnd, kDrop, kForm };
   Kind kind = Kind::kBeat;
   GenerationPlan plan = {};
   std::uint64_t run = 0;            ///< Rendezvous::run of the generation

@@ -149,6 +149,9 @@ TEST_CASE("elastic: lines are read as they are written, and others are refused")
   CHECK(CoordinatorLine::parse(end.text()) == end);
   end.kind = Kind::kYield;
   CHECK(CoordinatorLine::parse(end.text()) == end);
+  CoordinatorLine stop;
+  stop.kind = Kind::kStop;
+  CHECK(CoordinatorLine::parse(stop.text()) == stop);
   for (const MemberLine& line :
        {MemberLine{MemberLine::Kind::kJoin, 0, 4000, "", ~0ULL}, MemberLine{},
         MemberLine{MemberLine::Kind::kReport, 2, 9, "a b"}, MemberLine{MemberLine::Kind::kFinish, 0, 7}})

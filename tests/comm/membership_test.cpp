@@ -22,6 +22,7 @@ struct Model {
   int deaths = 0;
   int silences = 0;  ///< the coordinator drops a member that lives, and goes on for a while
   int cuts = 0;      ///< of connections between two members
+  int leaves = 0;    ///< members that get a signal
   int joiners = 0;   ///< processes that may come when the run has begun, one after the other
   int max_workers = 9;
 
@@ -38,6 +39,7 @@ struct Actor {
   bool is_told = false;       // that its generation is over
   bool is_asked = false;      // to leave it in front of its next agreement
   bool has_state = true;      // of the run
+  bool leaves = false;        // has said that it wants to leave
   unsigned words = 0;         // of the members that are in the agreement, too
   std::vector<int> group = {};
   std::vector<std::uint64_t> history = {};  // the generation in which each place was committed
@@ -47,7 +49,8 @@ struct Actor {
 
 /// A member's word to the coordinator.
 struct Report {
-  bool is_end = false;
+  enum class Kind { kReport, kLeave, kEnd };
+  Kind kind = Kind::kReport;
   std::uint64_t generation = 0, place = 0;
   auto operator<=>(const Report&) const = default;
 };
@@ -59,7 +62,7 @@ struct World {
   std::vector<std::vector<Report>> reports;  // under way, by member, in order
   std::vector<std::vector<Order>> orders;
   std::set<std::pair<int, int>> cut;  // links of the present generation, both ways
-  int deaths = 0, silences = 0, cuts = 0;
+  int deaths = 0, silences = 0, cuts = 0, leaves = 0;
 
   auto operator<=>(const World&) const = default;
 };
@@ -205,7 +208,7 @@ class Search {
     Actor& actor = world.actors[at(member)];
     actor.was_agreeing = actor.state == State::kAgreeing;
     actor.state = State::kReported;
-    world.reports[at(member)].push_back({false, actor.generation, actor.place});
+    world.reports[at(member)].push_back({Report::Kind::kReport, actor.generation, actor.place});
   }
   /// A member that computes learns that its generation is over before its next step.
   void notice_end(World world, int member) {
@@ -220,7 +223,7 @@ class Search {
     Actor& actor = world.actors[at(member)];
     if (actor.state != State::kComputing || actor.place != model_.places) return;
     actor.state = State::kFinished;
-    world.reports[at(member)].push_back({true, actor.generation, actor.place});
+    world.reports[at(member)].push_back({Report::Kind::kEnd, actor.generation, actor.place});
     add(std::move(world));
   }
   /// The coordinator's oldest order comes.
@@ -235,6 +238,8 @@ class Search {
       actor.state = State::kDropped;
     } else if (order.kind == Order::Kind::kEnd) {
       if (order.plan.number == actor.generation) actor.is_told = true;
+    } else if (order.kind == Order::Kind::kStop) {
+      // It would agree with its group to stop. Here the group trains on, until the next one stops at its beginning.
     } else if (order.kind == Order::Kind::kYield) {
       if (order.plan.number == actor.generation) actor.is_asked = true;
     } else {
@@ -257,7 +262,7 @@ class Search {
       actor.group = order.plan.members;
       const bool stops = order.plan.stops && actor.place < model_.places;  // whose end counts has ended
       actor.state = stops ? State::kStopped : State::kComputing;
-      if (stops) world.reports[at(member)].push_back({true, actor.generation, actor.place});
+      if (stops) world.reports[at(member)].push_back({Report::Kind::kEnd, actor.generation, actor.place});
       std::erase_if(world.cut, [&](const auto& link) { return link.first == member || link.second == member; });
     }
     add(std::move(world));
@@ -266,8 +271,10 @@ class Search {
     if (world.reports[at(member)].empty()) return;
     const Report report = world.reports[at(member)].front();
     world.reports[at(member)].erase(world.reports[at(member)].begin());
-    if (report.is_end) {
+    if (report.kind == Report::Kind::kEnd) {
       world.coordinator.finish(member, report.place);
+    } else if (report.kind == Report::Kind::kLeave) {
+      world.coordinator.ask_to_leave(member, report.place);
     } else {
       world.coordinator.report(member, report.generation, report.place, "");
     }
@@ -301,6 +308,14 @@ class Search {
       next.coordinator.leave(member, "");
       next.orders[at(member)].push_back({Order::Kind::kDrop, member, {}, ""});
       send_orders(next);
+      add(std::move(next));
+    }
+    const bool wants_to_leave = world.leaves < model_.leaves && is_in_group(actor) && !actor.leaves;
+    if (wants_to_leave) {
+      World next = world;
+      ++next.leaves;
+      next.actors[at(member)].leaves = true;
+      next.reports[at(member)].push_back({Report::Kind::kLeave, actor.generation, actor.place});
       add(std::move(next));
     }
     for (const int peer : actor.group) {
@@ -403,9 +418,8 @@ TEST_CASE("membership: of a world of two halves at most one goes on, and with to
 
 TEST_CASE("membership: whenever a process joins, it has the state of the others, and all commit the same places") {
   for (const Model& model :
-       {Model{.members = 1, .places = 3, .joiners = 2}, Model{.members = 2, .places = 2, .joiners = 1},
-        Model{.members = 2, .places = 2, .deaths = 1, .joiners = 1},
-        Model{.members = 1, .places = 2, .deaths = 1, .joiners = 2},
+       {Model{.members = 1, .places = 3, .joiners = 1}, Model{.members = 1, .places = 2, .joiners = 2},
+        Model{.members = 2, .places = 2, .joiners = 1}, Model{.members = 1, .places = 2, .deaths = 1, .joiners = 1},
         Model{.members = 1, .places = 2, .silences = 1, .joiners = 1},
         Model{.members = 1, .places = 2, .cuts = 1, .joiners = 1}}) {
     CAPTURE(model.members);
@@ -421,6 +435,31 @@ TEST_CASE("membership: whenever a process joins, it has the state of the others,
     for (std::uint64_t place = 1; place < model.places; ++place) CHECK(search.joined_at().contains(place));
     CHECK_FALSE(search.joined_at().contains(model.places));
   }
+}
+
+TEST_CASE("membership: who gets a signal leaves and the others go on, and where too few would be left the run stops") {
+  for (const Model& model :
+       {Model{.members = 2, .places = 2, .leaves = 1}, Model{.members = 3, .places = 1, .leaves = 1},
+        Model{.members = 2, .places = 2, .deaths = 1, .leaves = 1},
+        Model{.members = 1, .places = 3, .leaves = 1, .joiners = 1}}) {
+    CAPTURE(model.members);
+    CAPTURE(model.deaths);
+    Search search(model);
+    search.run();
+    std::set<int> all, stay;
+    for (int member = 0; member < model.processes(); ++member) all.insert(member);
+    for (int member = 1; member < model.processes(); ++member) stay.insert(member);
+    CHECK(search.ends().contains({all, {}}));  // the signal came when the run was at its end
+    CHECK(search.ends().contains({stay, {}}));
+  }
+  Search all_leave({.members = 2, .places = 2, .leaves = 2});
+  all_leave.run();
+  CHECK(all_leave.ends().contains({{}, {1}}));
+  Membership alone(1, 1, 1);
+  alone.join(0);
+  alone.take_orders();
+  alone.ask_to_leave(0, 7);
+  CHECK(alone.take_orders() == std::vector<Order>{{Order::Kind::kStop, 0, alone.generation(), ""}});
 }
 
 TEST_CASE("membership: a run that is full, ends or stops takes nobody, and who has no state never trains alone") {

@@ -3,6 +3,7 @@
 # Workers join an elastic run that has begun: new ones, killed ones that are started again, and those that were left behind. They
 # get the state from the others, whoever dies meanwhile, and a replay of the run ends with the same bits.
 . "$(dirname "$0")/lib.sh" "$1"
+# shellcheck source=tests/program/elastic_lib.sh
 . "$HERE/elastic_lib.sh"
 
 long=(--set train.epochs=100000 --set train.eval_every_epochs=0 --set checkpoint.every_epochs=0 --set logging.every_steps=10 --set comm.coordinator=separate)
@@ -79,6 +80,36 @@ held rounds 2 "${ids[0]}" two
 ended rounds 0 0 0
 has_members rounds 0 1 2 || fail "rounds: $(cat rounds/membership.jsonl)"
 replayed rounds
+
+# The job script: a worker of the array leaves on Slurm's signal, is put back into the queue, and joins again.
+mkdir stand_in
+printf '#!/bin/sh\necho "$@" >>"%s/requeued"\n' "$WORK" >stand_in/scontrol
+chmod +x stand_in/scontrol
+job() {
+  PATH=$WORK/stand_in:$PATH DRAGONN_TRAIN=$train SLURM_JOB_ID=10$1 SLURM_ARRAY_TASK_ID=$1 SLURM_ARRAY_TASK_MAX=1 "$ROOT/scripts/elastic.sbatch" \
+    quick.toml array "${rule[@]}" --set comm.heartbeat_timeout_s=30 --set "comm.rendezvous=file:$WORK/array.meet" >>"array.$1.log" 2>&1 &
+  ids+=($!)
+}
+rule=("${long[@]}" --set train.max_steps=20000)
+coordinate array 2
+ids=()
+job 0
+job 1
+wait_until "${ids[0]}" has_steps array 50 || fail "array: no steps"
+worker=$(pgrep -P "${ids[0]}" dragonn-train)
+preempted() {
+  kill -TERM "${ids[1]}"
+  kill -CONT "$worker"
+  wait "${ids[1]}"
+  [ $? = 75 ] && [ "$(cat requeued)" = "requeue 101" ] || fail "array: $(tail -3 array.1.log)"
+  kill -STOP "$worker"
+  unset 'ids[1]'
+  job 1
+}
+held array 1 "$worker" preempted
+ended array 0 0
+has_members array 0 2 || fail "array: $(cat array/membership.jsonl)"
+replayed array
 
 # Who gives the state, or takes it, dies meanwhile: the only one that has it, one of two, and the one that joins.
 if has_fault_points; then

@@ -3,6 +3,7 @@
 # Workers of an elastic run are killed and stopped, wherever they are: the others go on without a restart, and a replay of the
 # run ends with the same bits. A worker that was stopped finds out; with too few workers, or without the coordinator, the run stops.
 . "$(dirname "$0")/lib.sh" "$1"
+# shellcheck source=tests/program/elastic_lib.sh
 . "$HERE/elastic_lib.sh"
 
 # Without a fault an elastic run has the bits of any other.
@@ -50,12 +51,39 @@ kill -KILL "${ids[0]}"
 ended separate 137 0 0
 wait "$coordinator" || fail "separate: the coordinator: $(cat separate.coordinator.log)"
 replayed separate
-coordinate alone 2
-start alone 2 "${long[@]}" --set comm.coordinator=separate --set train.max_steps=100000
+HEARTBEAT=2 coordinate alone 2
+HEARTBEAT=2 start alone 2 "${long[@]}" --set comm.coordinator=separate --set train.max_steps=100000000
 wait_until "${ids[0]}" has_steps alone 50 || fail "alone: no steps"
 kill -KILL "$coordinator"
 ended alone 75 75
-grep -q 'the coordinator has ended' alone.1.log || fail "alone: $(cat alone.1.log)"
+grep -q 'the coordinator has ended' alone.1.log && has_checkpoint alone || fail "alone: $(cat alone.1.log)"
+
+# A worker that gets a signal leaves, also within a round of local steps; where the coordinator gets it, all stop.
+round=(--set update.scheme=local --set update.inner_steps=100000000)
+for case in "left" "left-round ${round[*]}"; do
+  read -r name rule <<<"$case"
+  read -ra rule <<<"$rule"
+  coordinate "$name" 3
+  start "$name" 3 "${long[@]}" --set comm.coordinator=separate --set train.max_steps=100000000 "${rule[@]}"
+  wait_until "${ids[0]}" [ -f "$name/membership.jsonl" ] || fail "$name: it does not begin"
+  [ "$name" != left ] || wait_until "${ids[0]}" has_steps left 50 || fail "left: no steps"
+  sleep 1
+  kill -TERM "${ids[1]}"
+  wait "${ids[1]}"
+  [ $? = 75 ] && grep -q 'member 1 is no member any more: it leaves on a signal; this process ends, and the others go on' "$name.1.log" ||
+    fail "$name: $(tail -3 "$name.1.log")"
+  unset 'ids[1]'
+  kill -TERM "$coordinator"
+  wait "$coordinator" || fail "$name: the coordinator: $(cat "$name.coordinator.log")"
+  ended "$name" 75 75
+  has_checkpoint "$name" || fail "$name: no checkpoint"
+done
+grep -q '"members":\[0,2\],"joined":\[\],"left":\[1\],"why":"member 1 leaves on a signal"' left/membership.jsonl || fail "left: $(cat left/membership.jsonl)"
+start stop 2 "${long[@]}" --set train.max_steps=100000000
+wait_until "${ids[0]}" has_steps stop 50 || fail "stop: no steps"
+kill -TERM "${ids[0]}"
+ended stop 75 75
+has_checkpoint stop || fail "stop: no checkpoint"
 
 # With too few workers the others stop with a checkpoint, from which a run goes on.
 start few 3 "${long[@]}" --set comm.min_workers=3

@@ -62,6 +62,11 @@ class Commits {
   /// Throws GenerationOver if this rank is to leave its group in front of what it would do next. @param step done, if
   /// the next is a step.
   void require_group(std::optional<std::uint64_t> step = {}) const;
+  /// The same between two meetings, for a rank that leaves an elastic run or stops it: others go on to their meeting.
+  void require_group_of_leaver() const;
+  /// Returns whether the run is to stop with a checkpoint: on a signal. In an elastic run a signal makes this member
+  /// leave instead, and the coordinator says whether the run stops.
+  bool wants_stop() const;
   std::uint64_t place() const { return place_; }
 
  private:

@@ -201,6 +201,10 @@ int run_elastic(const Job& job, int id) {
     try {
       return train_as_member(job, *member);
     } catch (const comm::DroppedError& error) {
+      if (StopSignals::received() != 0) {
+        log::warning(id, "{}; this process ends, and the others go on", error.what());
+        return kExitRequeue;
+      }
       const bool joins_again = config.rejoin && member->has_trained();
       log::error(id, "{}; {}", error.what(),
                  joins_again ? "this process joins again" : "this process ends, and its state with it");

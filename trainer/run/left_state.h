@@ -2,7 +2,9 @@
 /// LeftState: the state that a rank takes along from one group of workers to the next, or gets from another rank.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,9 +37,10 @@ class LeftState final : public StateSource {
   Archive shared, own;
 
  private:
-  friend std::unique_ptr<LeftState> share_state(comm::Communicator&, std::unique_ptr<LeftState>);
-  void send(comm::Communicator& communicator, int destination) const;
-  static std::unique_ptr<LeftState> receive(comm::Communicator& communicator, int source);
+  friend void share_state(comm::Communicator&, std::unique_ptr<LeftState>&);
+  std::vector<std::byte> to_bytes() const;
+  /// @param source names the rank for errors.
+  static std::unique_ptr<LeftState> copy_of(std::span<const std::byte> bytes, int source);
 
   int rank_, workers_;
   bool is_copy_ = false;
@@ -45,8 +48,9 @@ class LeftState final : public StateSource {
 };
 
 /// Collective. Gives each rank that has no state, or an earlier copy, a copy of another one's: the ranks that have one
-/// take turns. Returns the state of this rank, never null. @param left null, or a copy: this rank has none.
-/// @throws CommError; DataError for a copy that is damaged.
-std::unique_ptr<LeftState> share_state(comm::Communicator& communicator, std::unique_ptr<LeftState> left);
+/// take turns. All meet between two parts of a copy: nobody waits longer than for a part, however large the state is.
+/// @param left the state of this rank; null, or a copy: it has none, and receives one. Whatever fails, a state that a
+/// rank had stays.  @throws CommError; DataError for a copy that is damaged.
+void share_state(comm::Communicator& communicator, std::unique_ptr<LeftState>& left);
 
 }  // namespace dragonn::trainer

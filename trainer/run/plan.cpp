@@ -276,11 +276,13 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, const co
       model_bytes + (own_optimizers ? 0 : optimizer_bytes) + update.saved_floats_per_parameter * model_bytes;
   // The fields of an archive, and the file's bytes.
   const std::size_t saved_state = 2 * rank_bytes;
-  plan.host_bytes = batch_bytes + saved_state + (has_device_messages ? 0 : plan.exchange.buffer_bytes);
+  const std::size_t kept_bytes = config.comm.elastic ? rank_bytes : 0;  // for a step that is not committed
+  plan.host_bytes = batch_bytes + saved_state + kept_bytes + (has_device_messages ? 0 : plan.exchange.buffer_bytes);
   plan.saved_model_bytes = 2 * shared_bytes;
   if (device.is_cpu()) {
     plan.memory.emplace_back("messages", mailbox_bytes(config, plan.exchange, world_size));
     plan.memory.emplace_back("checkpoint", saved_state);
+    if (kept_bytes > 0) plan.memory.emplace_back("state before a step", kept_bytes);
   }
   plan.checkpoint_bytes = shared_bytes + rank_bytes * static_cast<std::size_t>(world_size);
   return plan;

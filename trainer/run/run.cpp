@@ -204,8 +204,8 @@ int RankRun::train(comm::Communicator& communicator, MembershipRecord* generatio
     }
     setting_up.reset();
     const bool stops = generation != nullptr && generation->plan.stops;
-    const int exit_code =
-        stops ? training_->stop("too few workers (comm.min_workers)") : trainer::train(*training_, communicator);
+    const int exit_code = stops ? training_->stop("the coordinator (too few workers, or a signal)")
+                                : trainer::train(*training_, communicator);
     training_.reset();
     link.finish();
     return exit_code;
@@ -273,7 +273,7 @@ void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice
   if (communicator.rank() == 0) log::set_file(job_.folder.log());
   log::info(communicator.rank(), "generation {}: {} workers (members {}); {}", generation.plan.number,
             communicator.size(), fmt::join(generation.plan.members, ", "), generation.why);
-  left_ = share_state(communicator, std::move(left_));
+  share_state(communicator, left_);
   left_->set_same_ranks(generation.before == generation.plan.members);
   training_->go_on(*left_);
   begin_generation(communicator, generation);

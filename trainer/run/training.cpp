@@ -48,7 +48,11 @@ Training::Training(const Job& job, const RunPlan& plan, TrainingState& state, co
       generation_(job, plan, state, communicator),
       recorder_(job, plan, generation_),
       checkpoints_(folder_.checkpoints()),
-      stop_agreement_(communicator, [] { return StopSignals::received() != 0; }),
+      stop_agreement_(communicator,
+                      [this] {
+                        state_.commits.require_group_of_leaver();
+                        return state_.commits.wants_stop();
+                      }),
       update_(plan.update) {}
 
 void Training::prepare_fresh() {
@@ -189,7 +193,7 @@ int Training::train() {
   while (!is_last()) {
     const std::optional<StepOutcome> outcome = run_step();
     const ClockPause after_the_step(communicator_.clock());
-    if (!outcome) return stop("a signal");
+    if (!outcome) return stop_on_signal();
     if (const auto code = end_step(outcome->stop)) return *code;
   }
   finish();
@@ -205,7 +209,7 @@ std::optional<int> Training::end_step(bool stops) {
   last = last || state_.is_out_of_patience();
   const bool saves = last || saves_after(step);
   if (is_synchronized) state_.synchronized_step = step;
-  if (!last && is_synchronized && stops) return stop("a signal");
+  if (!last && is_synchronized && stops) return stop_on_signal();
   state_.commits.between([&] {
     recorder_.end_step(step, last);
     if (saves) save_checkpoint();
@@ -254,9 +258,14 @@ bool Training::may_begin(std::uint64_t step) {
     begin_meeting();
     exchange::run_part({}, generation_.sample.timers, StepPart::kExchange, ask);
   } else {
+    state_.commits.require_group_of_leaver();
     state_.commits.between(ask);
   }
   return may;
+}
+
+int Training::stop_on_signal() {
+  return stop(state_.commits.is_elastic() ? "a signal, or the end of the coordinator," : "a signal");
 }
 
 int Training::stop(const char* reason) {

@@ -76,6 +76,7 @@ class Training {
   std::uint64_t free_steps() const;
   /// Reports how a run goes on with another number of workers.
   void tell_resize(const DataPosition& stopped, int workers);
+  int stop_on_signal();
   void finish();
 
   const RunSpec& config_;

@@ -6,13 +6,12 @@
 #include "core/fault_point.h"
 #include "exchange/run_part.h"
 #include "optim/clip.h"
-#include "trainer/run/signals.h"
 
 namespace dragonn::trainer {
 
 exchange::StepWord agree_on_step(Generation& generation, exchange::StepWord mine, std::uint64_t exchanged) {
   fault_point("agree");
-  mine.stop = StopSignals::received() != 0;
+  mine.stop = generation.state.commits.wants_stop();
   exchange::StepWord agreed = mine;  // if the step counts although this rank has not heard of all
   generation.state.commits.run([&] {
     exchange::run_part({}, generation.sample.timers, StepPart::kExchange,
