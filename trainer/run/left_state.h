@@ -14,7 +14,7 @@
 
 namespace dragonn::trainer {
 
-/// What a rank of a group that is over had after its last commit. A rank that was not in that group trains on with a
+/// The state that a rank of a group that is over had after its last commit. A rank that was not in that group trains on with a
 /// copy of another rank's, in which nothing is left of what that rank has not sent.
 class LeftState final : public StateSource {
  public:
