@@ -202,7 +202,7 @@ int run_elastic(const Job& job, int id) {
       return train_as_member(job, *member);
     } catch (const comm::DroppedError& error) {
       if (StopSignals::received() != 0) {
-        log::warning(id, "{}; this process ends, and the others go on", error.what());
+        log::error(id, "{}; this process ends, and the others go on", error.what());
         return kExitRequeue;
       }
       const bool joins_again = config.rejoin && member->has_trained();
