@@ -14,8 +14,8 @@
 
 namespace dragonn::trainer {
 
-/// The state that a rank of a group that is over had after its last commit. A rank that was not in that group trains on with a
-/// copy of another rank's, in which nothing is left of what that rank has not sent.
+/// The state that a rank of a group that is over had after its last commit. A rank that was not in that group trains on
+/// with a copy of another rank's, in which nothing is left of what that rank has not sent.
 class LeftState final : public StateSource {
  public:
   LeftState(int rank, int workers) : rank_(rank), workers_(workers) {}
