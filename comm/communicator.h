@@ -69,9 +69,9 @@ struct Request {
   std::int64_t message = -1;  ///< SpanDetail::message, while a timeline records
 };
 
-/// How a gather of varying sizes goes: round a ring, on which every rank passes on what it gets, or with a message from
-/// each rank to each other one. Both send the same bytes; on a ring they all pass every link, so that the slowest one
-/// decides, and directly each link carries what its own rank has to say, P-1 times.
+/// The ways of a gather of varying sizes: round a ring, on which every rank passes on what it gets, or with a message
+/// from each rank to each other one. Both send the same bytes; on a ring they all pass every link, so that the slowest
+/// one decides, and directly each link carries what its own rank has to say, P-1 times.
 enum class GatherRoute { kRing, kDirect };
 constexpr auto choices(GatherRoute) {
   return std::array{"ring", "direct"};

@@ -372,7 +372,7 @@ TEST_SUITE("trainer") {
     double before = 0;
     for (const double count : equal.steps.back().at("selected")) before += count;
     CHECK(sum == about(before, 0.02));
-    CHECK_THROWS_WITH_AS(run_of(4, zero_compute(1, {"compression.method=topk", "compression.share=by_link"})),
+    CHECK_THROWS_WITH_AS(quick_config({"compression.method=topk", "compression.share=by_link"}),
                          "compression.share = \"by_link\" needs the rates of the links: expected network.model = "
                          "\"alpha-beta\" and network.up_gbps, with a rate for each node",
                          ConfigError);

@@ -159,6 +159,8 @@ void check_without_run(const Config& config) {
           "compression.overlap = true needs a training run, whose backward pass it runs: expected false");
   require(!compression.select_tensors.is(SelectTensors::kCostModel),
           "compression.select_tensors = \"cost_model\" needs a training run: expected all or a number of elements");
+  require(compression.share == Share::kEqual,
+          "compression.share = \"by_link\" needs a training run: expected \"equal\"");
   require(compression.profile.empty(), "compression.profile = \"{}\" is of no use without a cost model: expected none",
           compression.profile);
   const std::string& schedule = compression.density_schedule.name;
@@ -308,12 +310,20 @@ void check_comm(const Config& config) {
 
 namespace {
 
+/// Checks what can be known of unlike shares before the workers are.
+void check_shares(const Config& config, exchange::ExchangeRules rules) {
+  require(!config.network.up_gbps.empty(),
+          "compression.share = \"by_link\" needs the rates of the links: expected network.model = \"alpha-beta\" and "
+          "network.up_gbps, with a rate for each node");
+  require(rules.selects(),
+          "compression.share = \"by_link\" needs a sparsifier: expected a method that selects entries");
+  rules.shares = {1};
+  exchange::check_rules(rules);
+}
+
 /// Returns the share of each sender: a worker, or with two levels a node.
 std::vector<double> link_shares(const Config& config, const comm::Nodes& nodes, bool by_node) {
   const comm::NodeLinks links = config.network.node_links(nodes.ranks());
-  require(!links.up.empty(),
-          "compression.share = \"by_link\" needs the rates of the links: expected network.model = \"alpha-beta\" and "
-          "network.up_gbps, with a rate for each node");
   require(!by_node || std::cmp_equal(links.up.size(), nodes.count()),
           "network.up_gbps has {} rates, and the workers are on {} nodes: expected one for each node", links.up.size(),
           nodes.count());
@@ -341,10 +351,7 @@ exchange::ExchangeRules rules_on(const RunSpec& config, const comm::Nodes& nodes
     rules.nodes = nodes;
     rules.buckets.pieces = static_cast<std::size_t>(nodes.places());
   }
-  if (config.compression.share == Share::kByLink) {
-    rules.shares = link_shares(config, nodes, has_levels);
-    exchange::check_rules(rules);
-  }
+  if (config.compression.share == Share::kByLink) rules.shares = link_shares(config, nodes, has_levels);
   return rules;
 }
 
@@ -354,6 +361,7 @@ void check_exchange(const Config& config, const exchange::ExchangeRules& rules) 
   check_memory(config);
   check_accumulator(config);
   exchange::check_rules(rules);
+  if (config.compression.share == Share::kByLink) check_shares(config, rules);
 }
 
 double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t exchange,

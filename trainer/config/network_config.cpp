@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What [network] describes. It needs neither networks of layers nor data, for libdragonn.
+// The network that a config describes. This needs neither layers nor data, for libdragonn.
 #include <algorithm>
 #include <numeric>
 #include <string>
