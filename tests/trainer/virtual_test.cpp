@@ -372,10 +372,11 @@ TEST_SUITE("trainer") {
     double before = 0;
     for (const double count : equal.steps.back().at("selected")) before += count;
     CHECK(sum == about(before, 0.02));
-    CHECK_THROWS_WITH_AS(quick_config({"compression.method=topk", "compression.share=by_link"}),
-                         "compression.share = \"by_link\" needs the rates of the links: expected network.model = "
-                         "\"alpha-beta\" and network.up_gbps, with a rate for each node",
-                         ConfigError);
+    CHECK_THROWS_WITH_AS(
+        quick_config({"compression.method=topk", "compression.share=by_link"}),
+        "quick.toml: compression.share = \"by_link\" needs the rates of the links: expected network.model = "
+        "\"alpha-beta\" and network.up_gbps, with a rate for each node",
+        ConfigError);
   }
 
   TEST_CASE("virtual: nodes that do not fit the workers are refused") {
