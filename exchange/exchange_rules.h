@@ -34,7 +34,8 @@ struct ExchangeRules {
   bool bypass_density_one = true;  ///< exchange dense if k reaches n, instead of running the sparsifier
   std::uint64_t seed = 1;
   /// The shares of the senders (workers, with two levels nodes): what each selects of what it would if all selected as
-  /// many, by rank, with a mean of 1. Empty: all select as many. Error feedback keeps the rest, and no form depends on it.
+  /// many, by rank, with a mean of 1. Empty: all select as many. Error feedback keeps the rest, and no form depends on
+  /// it.
   std::vector<double> shares = {};
   /// The nodes of the group, if the exchange has two levels (exchange/node_sums.h).
   std::optional<comm::Nodes> nodes = {};
