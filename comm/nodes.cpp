@@ -20,6 +20,13 @@ Nodes::Nodes(std::span<const int> node_of) {
   }
 }
 
+Nodes Nodes::of_sizes(std::span<const int> sizes) {
+  std::vector<int> node_of;
+  for (std::size_t node = 0; node < sizes.size(); ++node)
+    node_of.insert(node_of.end(), static_cast<std::size_t>(sizes[node]), static_cast<int>(node));
+  return Nodes(node_of);
+}
+
 Nodes Nodes::of_size(int ranks, int workers_per_node) {
   std::vector<int> node_of;
   for (int rank = 0; rank < ranks; ++rank) node_of.push_back(rank / workers_per_node);

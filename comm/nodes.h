@@ -18,6 +18,8 @@ class Nodes {
   Nodes(int ranks = 1) : Nodes(std::vector<int>(static_cast<std::size_t>(ranks))) {}  // NOLINT: any group has nodes
   /// @param node_of any number for each rank, equal for the ranks of a node.
   explicit Nodes(std::span<const int> node_of);
+  /// Puts neighbouring ranks on a node, so many on each in turn.
+  static Nodes of_sizes(std::span<const int> sizes);
   /// Puts neighbouring ranks on a node, so many on each; the last one may have fewer.
   static Nodes of_size(int ranks, int workers_per_node);
 

@@ -33,6 +33,21 @@ def words(text):
     return [word for word in text.split(",") if word]
 
 
+def expect_known(parser, option, values, known):
+    """Ends with the usage if one of an option's values is none of the known ones."""
+    if unknown := [value for value in values if value not in known]:
+        parser.error(f"--{option}: no '{unknown[0]}': expected some of {', '.join(known)}")
+
+
+def obstacle(imports):
+    """Why nothing can be measured on the hosts of scripts/netns_cluster.sh with these packages of Python, or None."""
+    for command in ([sys.executable, "-W", "ignore", "-c", f"import {imports}"], [CLUSTER, "check"]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            return last_line(done.stderr)
+    return None
+
+
 def sets(settings):
     """The options of dragonn-train that set these keys: of "KEY=VALUE", or of a dictionary."""
     pairs = [f"{key}={value}" for key, value in settings.items()] if isinstance(settings, dict) else settings

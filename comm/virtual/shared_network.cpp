@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/nodes.h"
 #include "core/error.h"
 
 namespace dragonn::comm {
@@ -54,16 +55,14 @@ SharedNetwork::SharedNetwork(int ranks, const NetworkModel& between, const NodeL
   const std::vector<int> sizes = sizes_of(links.workers, ranks);
   const std::vector<double> up = rates_of("out of", links.up, between, sizes.size());
   const std::vector<double> down = rates_of("into", links.down, between, sizes.size());
-  auto worker = workers_.begin();
-  for (std::size_t node = 0; node < sizes.size(); ++node) {
-    nodes_.emplace_back(up[node], down[node]);
-    for (int i = 0; i < sizes[node]; ++i) (worker++)->node = static_cast<int>(node);
-  }
+  for (std::size_t node = 0; node < sizes.size(); ++node) nodes_.emplace_back(up[node], down[node]);
+  const Nodes nodes = Nodes::of_sizes(sizes);
+  for (int rank = 0; rank < ranks; ++rank) workers_[static_cast<std::size_t>(rank)].node = nodes.node_of(rank);
 }
 
-const SharedNetwork::Worker* SharedNetwork::first() const {
-  const Worker* first = nullptr;
-  for (const Worker& worker : workers_) {
+SharedNetwork::Worker* SharedNetwork::first() {
+  Worker* first = nullptr;
+  for (Worker& worker : workers_) {
     if (worker.state != State::kRuns && worker.state != State::kAsks) continue;
     if (first == nullptr || worker.seconds < first->seconds) first = &worker;
   }
@@ -71,8 +70,8 @@ const SharedNetwork::Worker* SharedNetwork::first() const {
 }
 
 void SharedNetwork::wake_first() {
-  const Worker* worker = first();
-  if (worker != nullptr && worker->state == State::kAsks) const_cast<Worker*>(worker)->turn.notify_one();
+  Worker* const worker = first();
+  if (worker != nullptr && worker->state == State::kAsks) worker->turn.notify_one();
 }
 
 bool SharedNetwork::await_turn(int rank, double seconds, RunningDeadline deadline) {

@@ -84,7 +84,7 @@ class SharedNetwork {
     InPort in;
   };
   /// Returns the worker that may act or run first; none if all wait.
-  const Worker* first() const;
+  Worker* first();
   void wake_first();
 
   NetworkModel between_, inside_;

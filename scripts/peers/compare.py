@@ -32,7 +32,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import tables
-from runs import BIN, CLUSTER, ROOT, Rows, cifar10_part, last_line, make_parser, metrics, run_main, sets, words
+from runs import BIN, CLUSTER, ROOT, Rows, cifar10_part, expect_known, make_parser, metrics, obstacle, run_main, sets, words
 from side_by_side import add_baselines, describe, environments
 
 PARTS = ["compute", "throughput", "accuracy"]
@@ -71,8 +71,7 @@ def parse_arguments():
     parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--table", action="store_true", help="measure nothing")
     options = parser.parse_args()
-    if unknown := [part for part in options.parts if part not in PARTS]:
-        parser.error(f"--parts: no '{unknown[0]}': expected some of {', '.join(PARTS)}")
+    expect_known(parser, "parts", options.parts, PARTS)
     for model in options.models:
         if not config_of(model).is_file():
             parser.error(f"--models: no '{model}': there is no configs/cifar10_{model}.toml")
@@ -81,15 +80,6 @@ def parse_arguments():
     if not options.table and not (options.bin / "dragonn-train").is_file():
         parser.error(f"--bin {options.bin}: no dragonn-train there")
     return options
-
-
-def obstacle():
-    """Why nothing can be measured here, or None."""
-    for command in ([sys.executable, "-W", "ignore", "-c", "import numpy, torch"], [CLUSTER, "check"]):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            return last_line(done.stderr)
-    return None
 
 
 def jobs(options, has_data):
@@ -234,7 +224,7 @@ def main():
     options = parse_arguments()
     rows, left = Rows(options.json), 0
     if not options.table:
-        if reason := obstacle():
+        if reason := obstacle("numpy, torch"):
             print(f"skipped: {reason}", file=sys.stderr)
             return 77
         with tempfile.TemporaryDirectory() as folder:

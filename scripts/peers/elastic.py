@@ -31,7 +31,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from runs import BIN, ROOT, Rows, last_line, make_parser, run_main, sets, table, words
+from runs import BIN, ROOT, Rows, expect_known, last_line, make_parser, run_main, sets, table, words
 
 CONFIG = ROOT / "configs" / "shakespeare_gpt.toml"
 EVENTS = ["kill", "stop", "join"]
@@ -54,18 +54,37 @@ def parse_arguments():
     parser.add_argument("--table", action="store_true", help="measure nothing")
     options = parser.parse_args()
     for name, known in (("sides", GROUPS), ("events", EVENTS)):
-        if unknown := [value for value in getattr(options, name) if value not in known]:
-            parser.error(f"--{name}: no '{unknown[0]}': expected some of {', '.join(known)}")
+        expect_known(parser, name, getattr(options, name), known)
     if not options.table and not options.data.is_dir():
         parser.error(f"--data {options.data}: no such folder (configs/README.md says how to make it)")
     return options
+
+
+class Lines:
+    """The JSON lines of a file that another process writes, read once each."""
+
+    def __init__(self, path):
+        self.path, self.end, self.lines = path, 0, []
+
+    def new(self):
+        """The whole lines since the last call."""
+        if not self.path.exists():
+            return []
+        with self.path.open() as file:
+            file.seek(self.end)
+            text = file.read()
+        whole = text[:text.rfind("\n") + 1]
+        self.end += len(whole)
+        lines = [json.loads(line) for line in whole.splitlines()]
+        self.lines += lines
+        return lines
 
 
 class Group:
     """Workers of one side, with numbers from 0, and the steps that they have committed."""
 
     def __init__(self, options, folder):
-        self.options, self.folder, self.processes, self.seen = options, folder, {}, []
+        self.options, self.folder, self.processes, self.steps = options, folder, {}, []
         self.keys = {"train.batch_size": 3, "data.path": options.data.resolve()}
 
     def spawn(self, name, command, **environment):
@@ -100,6 +119,7 @@ class Dragonn(Group):
                             "train.epochs": 1000, "train.max_steps": 100000, "train.eval_every_epochs": 0, "logging.every_steps": 1,
                             "train.replica_check_every": 1, "checkpoint.every_epochs": 0}
         self.arguments = [CONFIG, *sets(keys)]
+        self.metrics = Lines(self.folder / "run" / "metrics.jsonl")
         self.spawn("coordinator", [self.options.bin / "dragonn", "coordinator", *self.arguments, "--workers", self.options.workers])
         for number in range(self.options.workers):
             self.join(number)
@@ -110,15 +130,7 @@ class Dragonn(Group):
 
     def look(self):
         """A line is flushed when its step is committed: it is as old as this look."""
-        file = self.folder / "run" / "metrics.jsonl"
-        if not file.exists():
-            return
-        for text in file.read_text().split("\n")[len(self.seen):-1]:
-            line = json.loads(text)
-            self.seen.append((line["step"] if line["kind"] == "step" else None, time.time()))
-
-    def steps(self):
-        return [(step, at) for step, at in self.seen if step is not None]
+        self.steps += [(line["step"], time.time()) for line in self.metrics.new() if line["kind"] == "step"]
 
     def size(self):
         """The members of the newest generation."""
@@ -132,7 +144,7 @@ class Torchft(Group):
     def start(self):
         self.lighthouse = LighthouseServer(bind="127.0.0.1:0", min_replicas=1, join_timeout_ms=10000, quorum_tick_ms=10,
                                            heartbeat_timeout_ms=int(1000 * self.options.heartbeat))
-        self.started = 0
+        self.started, self.records = 0, [Lines(self.record(number)) for number in range(self.options.workers)]
         for number in range(self.options.workers):
             self.join(number)
 
@@ -146,23 +158,17 @@ class Torchft(Group):
     def record(self, number):
         return self.folder / f"record.{number}"
 
-    def lines(self, number):
-        file = self.record(number)
-        return [json.loads(text) for text in file.read_text().split("\n")[:-1]] if file.exists() else []
-
     def look(self):
-        self.seen = [(line["step"], line["time"]) for line in self.lines(0)]
-
-    def steps(self):
-        return self.seen
+        self.steps += [(line["step"], line["time"]) for line in self.records[0].new()]
 
     def size(self):
-        return self.lines(0)[-1]["workers"]
+        return self.records[0].lines[-1]["workers"]
 
     def are_equal(self):
         by_step = {}
-        for number in range(self.options.workers):
-            for line in self.lines(number):
+        for record in self.records:
+            record.new()
+            for line in record.lines:
                 by_step.setdefault(line["step"], set()).add(line["hash"])
         return all(len(hashes) == 1 for hashes in by_step.values())
 
@@ -184,13 +190,13 @@ def watch(group, event, options):
     """The row of one event."""
     last = options.workers - 1
     group.start()
-    group.wait(180, lambda: len(group.steps()) >= options.warm)
-    before = group.steps()
+    group.wait(180, lambda: len(group.steps) >= options.warm)
+    before = list(group.steps)
     median = statistics.median(later[1] - earlier[1] for earlier, later in zip(before[10:], before[11:]))
     begin = time.time()
     group.signal(last, signal.SIGSTOP if event == "stop" else signal.SIGKILL)
     # A step of which the lost worker had done its part may still count.
-    group.wait(options.seconds, lambda: sum(at > begin for _, at in group.steps()) >= 10)
+    group.wait(options.seconds, lambda: sum(at > begin for _, at in group.steps) >= 10)
     if event == "join":
         group.wait(PAUSE + 5, lambda: time.time() > begin + PAUSE)
         begin = time.time()
@@ -198,7 +204,7 @@ def watch(group, event, options):
         group.wait(4 * options.seconds, lambda: group.size() == options.workers)
         back = time.time() - begin
         group.wait(5, lambda: time.time() > begin + back + 3)
-    gap, ended = longest_gap(group.steps(), begin)
+    gap, ended = longest_gap(group.steps, begin)
     row = {"gap": gap if event == "join" else ended - begin, "median": median, "equal": group.are_equal()}
     return row | {"back": back} if event == "join" else row
 

@@ -23,7 +23,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from runs import CLUSTER, ROOT, Rows, last_line, make_parser, run_main, table, words
+from runs import CLUSTER, ROOT, Rows, expect_known, make_parser, obstacle, run_main, table, words
 from side_by_side import tuned
 
 CONFIGS = {"resnet20": "cifar10_resnet20", "gpt2": "gpt2_small"}
@@ -51,18 +51,8 @@ def parse_arguments():
     parser.add_argument("--table", action="store_true", help="measure nothing")
     options = parser.parse_args()
     for name, known in (("models", CONFIGS), ("hooks", LABELS)):
-        if unknown := [value for value in getattr(options, name) if value not in known]:
-            parser.error(f"--{name}: no '{unknown[0]}': expected some of {', '.join(known)}")
+        expect_known(parser, name, getattr(options, name), known)
     return options
-
-
-def obstacle():
-    """Why nothing can be measured here, or None."""
-    for command in ([sys.executable, "-W", "ignore", "-c", "import numpy, torch"], [CLUSTER, "check"]):
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            return last_line(done.stderr)
-    return None
 
 
 def run(options, model, rate, steps, output):
@@ -132,7 +122,7 @@ def main():
     options = parse_arguments()
     rows, failed = Rows(options.json), 0
     if not options.table:
-        if reason := obstacle():
+        if reason := obstacle("numpy, torch"):
             print(f"skipped: {reason}", file=sys.stderr)
             return 77
         failed = measure(options, rows)

@@ -24,7 +24,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import gpt_twin
-from runs import last_line, metrics, output_of, run_main, sets, table, words
+from runs import expect_known, last_line, metrics, output_of, run_main, sets, table, words
 
 TRAIN = "dragonn-train"
 # The others, their scripts and options.
@@ -37,8 +37,7 @@ def parse_arguments():
     parser.add_argument("--peers", type=words, default=list(PEERS), help=",".join(PEERS))
     parser.add_argument("--tolerance", type=float, default=1e-3, help="relative (1e-3)")
     options = parser.parse_args()
-    if unknown := [peer for peer in options.peers if peer not in PEERS]:
-        parser.error(f"--peers: no '{unknown[0]}': expected some of {', '.join(PEERS)}")
+    expect_known(parser, "peers", options.peers, PEERS)
     return options
 
 

@@ -21,7 +21,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from runs import BIN, CLUSTER, ROOT, Rows, last_line, make_parser, metrics, run_main, sets, summary, table, words
+from runs import BIN, CLUSTER, ROOT, Rows, expect_known, make_parser, metrics, obstacle, run_main, sets, summary, table, words
 
 SMOOTHED = 5  # logged losses, of ten steps each, whose mean is compared with the target
 # What each run is: the config, and keys beside those of every run.
@@ -55,20 +55,10 @@ def parse_arguments():
     parser.add_argument("--table", action="store_true", help="measure nothing")
     options = parser.parse_args()
     for name, known in (("sides", SIDES), ("methods", DRAGONN)):
-        if unknown := [value for value in getattr(options, name) if value not in known]:
-            parser.error(f"--{name}: no '{unknown[0]}': expected some of {', '.join(known)}")
+        expect_known(parser, name, getattr(options, name), known)
     if not options.table and not options.data.is_dir():
         parser.error(f"--data {options.data}: no such folder (configs/README.md says how to make it)")
     return options
-
-
-def obstacle():
-    """Why nothing can be measured here, or None."""
-    for command in ([sys.executable, "-W", "ignore", "-c", "import torch, torchft.local_sgd"], [CLUSTER, "check"]):
-        done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            return last_line(done.stderr)
-    return None
 
 
 def run(options, rate, command, folder):
@@ -203,7 +193,7 @@ def main():
     options = parse_arguments()
     rows, failed = Rows(options.json), 0
     if not options.table:
-        if reason := obstacle():
+        if reason := obstacle("torch, torchft.local_sgd"):
             print(f"skipped: {reason}", file=sys.stderr)
             return 77
         failed = measure(options, rows)

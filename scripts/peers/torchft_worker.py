@@ -43,7 +43,7 @@ def train(config, options):
                       min_replica_size=1, timeout=waits, rank=0, world_size=1, store_addr="127.0.0.1", store_port=store.port,
                       lighthouse_addr=options.lighthouse, replica_id=options.name, hostname="127.0.0.1")
     replica, stepper = DistributedDataParallel(manager, LossOf(model)), OptimizerWrapper(manager, optimizer)
-    batches = gpt_twin.batches(training, config["train"]["batch_size"])
+    batches = gpt_twin.batches(training, config["train"]["batch_size"], config["seed"])
     with options.record.open("a") as record:
         while True:
             stepper.zero_grad()  # begins a quorum

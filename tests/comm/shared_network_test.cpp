@@ -14,40 +14,15 @@
 #include "comm/network_model.h"
 #include "core/error.h"
 #include "tests/comm/support.h"
+#include "tests/comm/virtual_cluster.h"
 
 namespace dragonn::comm::test {
 namespace {
 
-constexpr NetworkModel kNetwork{.latency_seconds = 1e-3, .bytes_per_second = 1e6};
 constexpr NetworkModel kInside{.latency_seconds = 1e-5, .bytes_per_second = 1e8};
 
 NodeLinks nodes_of(std::vector<int> workers) {
   return {.workers = std::move(workers), .inside = kInside};
-}
-
-/// Returns the clocks of all ranks when `fn` has returned, on a cluster whose computing costs nothing.
-std::vector<double> times_after(int world, const NodeLinks& nodes, const std::function<void(Communicator&)>& fn) {
-  std::vector<double> times(static_cast<std::size_t>(world));
-  run_local(world, {.timeout_s = 60, .network = kNetwork, .nodes = nodes, .compute = Compute::kZero},
-            [&](Communicator& communicator) {
-              fn(communicator);
-              times[unsigned_rank(communicator)] = communicator.now();
-            });
-  return times;
-}
-
-doctest::Approx about(double seconds) {
-  return doctest::Approx(seconds).epsilon(1e-12);
-}
-
-void send(Communicator& communicator, int destination, std::size_t bytes) {
-  const std::vector<std::byte> message(bytes);
-  communicator.send(destination, 1, std::span<const std::byte>(message));
-}
-
-void receive(Communicator& communicator, int source, std::size_t bytes) {
-  std::vector<std::byte> message(bytes);
-  communicator.recv_exactly(source, 1, std::span<std::byte>(message));
 }
 
 /// Everybody sends to everybody, after pauses of wall time that differ from call to call, and reduces.

@@ -17,45 +17,14 @@
 #include "core/error.h"
 #include "tests/comm/cases.h"
 #include "tests/comm/support.h"
+#include "tests/comm/virtual_cluster.h"
 #include "tests/support/allocation_counter.h"
 
 namespace dragonn::comm::test {
 namespace {
 
-constexpr NetworkModel kNetwork{.latency_seconds = 1e-3, .bytes_per_second = 1e6};
-constexpr double kLatency = kNetwork.latency_seconds;
-
-double transfer(double bytes) {
-  return bytes / kNetwork.bytes_per_second;
-}
-
-/// Returns the clocks of all ranks when `fn` has returned, on a cluster whose computing costs nothing.
-std::vector<double> times_after(int world, const std::function<void(Communicator&)>& fn) {
-  std::vector<double> times(static_cast<std::size_t>(world));
-  run_local(world, {.timeout_s = 60, .network = kNetwork, .compute = Compute::kZero}, [&](Communicator& communicator) {
-    fn(communicator);
-    times[unsigned_rank(communicator)] = communicator.now();
-  });
-  return times;
-}
-
 double latest(const std::vector<double>& times) {
   return *std::ranges::max_element(times);
-}
-
-/// The tolerance is for rounding in sums of a few hundred products.
-doctest::Approx about(double seconds) {
-  return doctest::Approx(seconds).epsilon(1e-12);
-}
-
-void send(Communicator& communicator, int destination, std::size_t bytes) {
-  const std::vector<std::byte> message(bytes);
-  communicator.send(destination, 1, std::span<const std::byte>(message));
-}
-
-void receive(Communicator& communicator, int source, std::size_t bytes) {
-  std::vector<std::byte> message(bytes);
-  communicator.recv_exactly(source, 1, std::span<std::byte>(message));
 }
 
 void use_processor(double seconds) {

@@ -214,11 +214,8 @@ ByteForecast per_step(ByteForecast forecast, std::uint64_t steps_per_exchange) {
 comm::Nodes given_nodes(const Config& config, int workers) {
   const int per_node = static_cast<int>(config.comm.workers_per_node);
   const std::vector<int> sizes = config.network.node_links(workers).workers;
-  if (per_node > 0 || sizes.empty()) return comm::Nodes::of_size(workers, per_node > 0 ? per_node : workers);
-  std::vector<int> node_of;
-  for (std::size_t node = 0; node < sizes.size(); ++node)
-    node_of.insert(node_of.end(), static_cast<std::size_t>(sizes[node]), static_cast<int>(node));
-  return comm::Nodes(node_of);
+  if (per_node == 0 && !sizes.empty()) return comm::Nodes::of_sizes(sizes);
+  return comm::Nodes::of_size(workers, per_node > 0 ? per_node : workers);
 }
 
 comm::Nodes find_nodes(const Config& config, comm::Communicator& communicator) {
