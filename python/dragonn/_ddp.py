@@ -2,6 +2,7 @@
 """The exchange as a communication hook of PyTorch's DistributedDataParallel."""
 import os
 import socket
+import warnings
 import weakref
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
@@ -15,6 +16,8 @@ from ._staging import Direct, Staging
 from ._state import restore, saved
 
 NON_FINITE = ("raise", "skip", "nan")
+# A bucket of so many bytes and more than half of the gradients leaves little of backward to exchange it in.
+LATE_BUCKET_BYTES = 8_000_000
 
 
 class DdpHook:
@@ -60,6 +63,7 @@ class DdpHook:
         self._places = {parameter: place for place, (_, parameter) in enumerate(named)}
         self._parts: List[int] = []
         self._buckets: Dict[int, _Bucket] = {}  # by index
+        self._steps = 0
         self._begin()
         self.device = devices.pop()
         self.staging: Any = Direct() if self.device.type == "cpu" else Staging(self.device)
@@ -129,8 +133,23 @@ class DdpHook:
         if self._error is None and self._part_of != self._parts:
             self._parts = list(self._part_of)
             self._guarded(lambda: self.exchange.set_parts(self._parts))
+        self._steps += 1
+        if self._steps == 2:  # DDP has made its final buckets after the first
+            self._guarded(self._warn_of_late_bucket)
         for future, index, buffer in self._waiting:
             self.staging.to_device(index, buffer, lambda: future.set_result(buffer))
+
+    def _warn_of_late_bucket(self) -> None:
+        sizes: Dict[int, List[int]] = {}
+        for parameter, place in self._places.items():
+            sizes.setdefault(self._part_of[place], []).append(parameter.numel() * parameter.element_size())
+        largest, total = max(sizes.values(), key=sum), sum(map(sum, sizes.values()))
+        # A single gradient cannot be divided.
+        if self.exchange.size > 1 and len(largest) > 1 and sum(largest) >= max(LATE_BUCKET_BYTES, total / 2):
+            warnings.warn(
+                f"a bucket of DDP holds {sum(largest) / 1e6:.0f} of {total / 1e6:.0f} MB of gradients, and is not exchanged before "
+                "all of them are final, so little of backward hides its exchange: expected smaller buckets, as by "
+                "DistributedDataParallel(network, bucket_cap_mb=4)", stacklevel=2)
 
     def _settle(self) -> None:
         """Ends the step, when DDP has ended its own."""

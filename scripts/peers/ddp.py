@@ -58,8 +58,9 @@ LAYOUTS = {"resnet20": torch.channels_last, "vgg16": torch.contiguous_format}
 # The settings of both models that their configs leave as they are.
 SETTINGS = {"shortcut": "pad", "form": "cifar", "width": 1, "dropout": 0}
 # PowerSGD's hook starts its second and third allreduce when the one before is done. Over gloo ranks then start those of
-# several buckets in different orders, and end with an error: so it gets one bucket. The others have DDP's default.
-BUCKET_MB = {"powersgd": 1024}
+# several buckets in different orders, and end with an error: so it gets one bucket. dragonn's are those that docs/library.md
+# recommends. The others have DDP's default.
+BUCKET_MB = {"powersgd": 1024, "dragonn": 4}
 HOOKS = ["none", "no_sync", "plain", "fp16", "powersgd", "dragonn", "blocking"]
 SILENT = "no_sync", "blocking"  # during backward
 DRAGONN = """seed = {}

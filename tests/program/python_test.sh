@@ -109,6 +109,7 @@ import pickle
 import socket
 import threading
 import time
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -278,6 +279,18 @@ for policy, wanted in ("skip", lambda grad: grad is None), ("nan", lambda grad: 
         optimizer.step()
         assert all(torch.equal(a, b) for a, b in zip(before, model.parameters()))
     hook.exchange.close()
+
+# A bucket that holds most gradients, and so leaves no backward to hide its exchange, is named.
+dragonn._ddp.LATE_BUCKET_BYTES = 6000
+for megabytes, wanted in (1, ["a bucket of DDP holds 0 of 0 MB of gradients"]), (0.001, []):
+    model = DistributedDataParallel(layers(), bucket_cap_mb=megabytes)
+    hook = dragonn.DdpHook(model, DGC)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(3):
+            model(inputs_of(step)).pow(2).mean().backward()
+    hook.exchange.close()
+    assert [str(warning.message).partition(",")[0] for warning in caught] == wanted, caught
 
 # A pickled hook goes on with its error feedback.
 model = ddp()
