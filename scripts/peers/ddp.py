@@ -44,6 +44,7 @@ try:
     from torch.nn.parallel import DistributedDataParallel
 
     import pytorch_models
+    from process_group import join_group
     from runs import make_parser, run_main, words
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
@@ -358,12 +359,8 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     torch.set_num_threads(options.threads)
-    if options.world > 1:  # gloo over the ranks of mpirun. The defaults are scripts/netns_cluster.sh's.
-        os.environ.setdefault("MASTER_ADDR", "198.18.0.1")
-        os.environ.setdefault("MASTER_PORT", "29500")
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", options.interface)
-        os.environ.update(RANK=os.environ["OMPI_COMM_WORLD_RANK"], WORLD_SIZE=str(options.world))
-        dist.init_process_group("gloo")
+    if options.world > 1:
+        join_group(options.interface)
     if options.steps:
         trainings = [Training(options, hook) for hook in options.hooks]
         rows = [row_of(*pair) for pair in zip(trainings, measure_steps(trainings, options))]

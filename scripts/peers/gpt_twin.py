@@ -178,6 +178,13 @@ def twin_parser(text):
     return parser
 
 
+def add_rank_options(parser):
+    """The options of a twin with several ranks."""
+    parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FILE", help="prefix of the ranks' records")
+    parser.add_argument("--every", type=int, default=10, metavar="N", help="log the loss of every Nth step, as dragonn-train does (10)")
+    parser.add_argument("--interface", default="eth0", metavar="NAME", help="of gloo (eth0)")
+
+
 def main():
     parser = twin_parser(__doc__)
     parser.add_argument("--device", default="cpu", metavar="NAME", help="of PyTorch (cpu)")

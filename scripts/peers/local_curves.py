@@ -27,9 +27,9 @@ import gpt_twin
 from runs import expect_known, last_line, metrics, output_of, run_main, sets, table, words
 
 TRAIN = "dragonn-train"
-# The others, their scripts and options.
+# The others and their scripts.
 TORCHFT = "torchft"
-PEERS = {"LocalSteps": ["local_twin.py"], TORCHFT: ["torchft_diloco.py", "--every", 1, "--interface", "lo"]}
+PEERS = {"LocalSteps": "local_twin.py", TORCHFT: "torchft_diloco.py"}
 
 
 def parse_arguments():
@@ -54,8 +54,8 @@ def dragonn_train(options, config, folder):
 def peer_losses(options, config, script, folder):
     """The losses of the steps, means over the ranks, of a script that writes FOLDER/rank.RANK."""
     world = config["comm"]["workers"]
-    command = [sys.executable, HERE / script[0], *script[1:], options.config, *sets(options.set), "--bin", options.bin,
-               "--output", folder / "rank"]
+    command = [sys.executable, HERE / script, options.config, *sets(options.set), "--bin", options.bin,
+               "--every", 1, "--interface", "lo", "--output", folder / "rank"]
     store, processes = free_port(), []
     for rank in range(world):
         names = {"RANK": rank, "WORLD_SIZE": world, "OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_SIZE": world,
@@ -66,7 +66,7 @@ def peer_losses(options, config, script, folder):
     for process, log in processes:
         if process.wait() != 0:
             log.seek(0)
-            raise RuntimeError(f"{script[0]}: exit code {process.returncode}: {last_line(log.read())}")
+            raise RuntimeError(f"{script}: exit code {process.returncode}: {last_line(log.read())}")
         log.close()
     found = [json.loads((folder / f"rank.{rank}").read_text())["steps"] for rank in range(world)]
     return [sum(loss for _, _, loss in steps) / world for steps in zip(*found)]

@@ -6,14 +6,16 @@
 
 The hosts are those of scripts/netns_cluster.sh (root is needed), a rank on each with one thread. All runs take the same steps of
 the same batches of a small GPT-2: dragonn-train over TCP, synchronous (dense, and topk at density 0.01) and with local steps (DiLoCo,
-SparseLoCo, streaming), and torchft's DiLoCo and streaming over gloo with the same settings (scripts/peers/torchft_diloco.py). Tokens:
-data/shakespeare_characters (configs/README.md).
+SparseLoCo, streaming); dragonn.LocalSteps around PyTorch's optimizer (scripts/peers/local_twin.py); and torchft's DiLoCo and streaming
+over gloo with the same settings (scripts/peers/torchft_diloco.py). Tokens: data/shakespeare_characters (configs/README.md).
 
 Rows are kept and not measured again. A run that takes longer than --seconds is stopped there, and its row says where it was. Run it
 on a quiet machine. Exit code: 0 all rows are there, 1 a run failed, 2 bad usage, 77 PyTorch, torchft or the hosts are missing.
 """
+import functools
 import json
 import math
+import os
 import pathlib
 import subprocess
 import sys
@@ -23,7 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 from runs import BIN, CLUSTER, ROOT, Rows, expect_known, make_parser, metrics, obstacle, run_main, sets, summary, table, words
 
-SMOOTHED = 5  # logged losses, of ten steps each, whose mean is compared with the target
+SMOOTHED = 5  # losses, each of every tenth step, whose mean is compared with the target
 # What each run is: the config, and keys beside those of every run.
 SYNCHRONOUS = {"train.batch_size": 3}
 DENSE_START = "compression.oktopk_dense.dense_steps"  # exchanges; a tenth of the steps
@@ -34,8 +36,12 @@ DRAGONN = {
     "sparseloco": ("shakespeare_sparseloco", {DENSE_START: 5}),
     "streaming": ("shakespeare_streaming", {}),
 }
+LOCAL = {name: DRAGONN[name] for name in ("diloco", "sparseloco", "streaming")}
 TORCHFT = {name: DRAGONN[name] for name in ("diloco", "streaming")}
-SIDES = {"dragonn": DRAGONN, "torchft": TORCHFT}
+SIDES = {"dragonn": DRAGONN, "LocalSteps": LOCAL, "torchft": TORCHFT}
+# Of those in PyTorch.
+TWINS = {"LocalSteps": "local_twin.py", "torchft": "torchft_diloco.py"}
+DASHES = {"dragonn": "", "LocalSteps": ' stroke-dasharray="9 3"', "torchft": ' stroke-dasharray="5 3"'}
 COLORS = ["#1f6feb", "#2da44e", "#bf3989", "#9a6700", "#cf222e", "#8250df", "#57606a"]
 
 
@@ -63,7 +69,8 @@ def parse_arguments():
 
 def run(options, rate, command, folder):
     """Runs a command on every host. Returns the bytes that a host sent, in the mean, and the largest memory of a rank."""
-    host = [sys.executable, HERE / "on_host.py", "--output", folder / "host", "--seconds", options.seconds, "--"]
+    names = [f"{name}={os.environ[name]}" for name in ("DRAGONN_LIBRARY", "PYTHONPATH") if name in os.environ]
+    host = ["env", *names, sys.executable, HERE / "on_host.py", "--output", folder / "host", "--seconds", options.seconds, "--"]
     command = [CLUSTER, "run", options.hosts, rate, "--", *host, *command]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     records = [json.loads(path.read_text()) for path in folder.glob("host.*")]
@@ -77,7 +84,7 @@ def settings(options, keys):
                    "train.eval_every_epochs": 0, "checkpoint.every_epochs": 0}
 
 
-def dragonn(options, rate, config, keys, folder):
+def trainer(options, rate, config, keys, folder):
     keys = settings(options, keys) | {"comm.backend": "tcp", "comm.rendezvous": "tcp:198.18.0.1:29400"}
     record = run(options, rate, [options.bin / "dragonn-train", config, *sets(keys), "--output", folder / "run"], folder)
     ended, lines = summary(folder / "run"), metrics(folder / "run", "step")
@@ -85,17 +92,14 @@ def dragonn(options, rate, config, keys, folder):
                      "loss": ended["final"]["test"]["loss"] if ended and ended["ended_by"] == "max_steps" else None}
 
 
-def torchft(options, rate, config, keys, folder):
-    command = [sys.executable, HERE / "torchft_diloco.py", config, *sets(settings(options, keys)), "--bin", options.bin,
+def twin(options, rate, side, config, keys, folder):
+    command = [sys.executable, HERE / TWINS[side], config, *sets(settings(options, keys)), "--bin", options.bin,
                "--output", folder / "rank"]
     record = run(options, rate, command, folder)
     ranks = [json.loads((folder / f"rank.{rank}").read_text()) for rank in range(options.hosts)]
     mean = [[step, time, sum(rank["steps"][i][2] for rank in ranks) / len(ranks)]
             for i, (step, time, _) in enumerate(ranks[0]["steps"])]
-    return record | {"steps": mean, "loss": ranks[0]["loss"], "torch": ranks[0]["torch"], "torchft": ranks[0]["torchft"]}
-
-
-MEASURES = {"dragonn": dragonn, "torchft": torchft}
+    return record | ranks[0] | {"steps": mean}
 
 
 def measure(options, rows):
@@ -110,7 +114,9 @@ def measure(options, rows):
                 print(f"local_steps: {rate} {side} {method}", file=sys.stderr)
                 with tempfile.TemporaryDirectory() as folder:
                     try:
-                        measured = MEASURES[side](options, rate, ROOT / "configs" / f"{config}.toml", keys, pathlib.Path(folder))
+                        run_of = functools.partial(twin, side=side) if side in TWINS else trainer
+                        measured = run_of(options, rate, config=ROOT / "configs" / f"{config}.toml", keys=keys,
+                                          folder=pathlib.Path(folder))
                         rows.add([case | measured])
                     except (RuntimeError, OSError) as error:
                         failed += 1
@@ -170,8 +176,7 @@ class Panel:
 
 
 def stroke(side, method):
-    dash = ' stroke-dasharray="5 3"' if side == "torchft" else ""
-    return f'stroke="{COLORS[list(DRAGONN).index(method)]}" stroke-width="1.8"{dash}'
+    return f'stroke="{COLORS[list(DRAGONN).index(method)]}" stroke-width="1.8"{DASHES[side]}'
 
 
 def figure(rows):

@@ -5,9 +5,10 @@ config's tables [update] and [compression].
 
     torchrun --nproc-per-node 4 scripts/peers/local_twin.py configs/shakespeare_diloco.toml --output DIR/local
 
-Model, first weights, shards, batch per rank, clipping and rates are the config's (scripts/peers/gpt_twin.py). Every rank writes
-OUTPUT.RANK, a JSON object: "steps", a list of [step, seconds of training, loss]. Exit code: 0 done, 1 failed, 2 bad usage,
-77 PyTorch is not installed.
+The ranks are those of torchrun or mpirun. Model, first weights, shards, batch per rank, clipping and rates are the config's
+(scripts/peers/gpt_twin.py). Every rank writes OUTPUT.RANK, a JSON object: "steps", a list of [step, seconds of training, loss], and
+on rank 0 "loss", that of the common parameters on the validation shards. Exit code: 0 done, 1 failed, 2 bad usage, 77 PyTorch is
+not installed.
 """
 import json
 import pathlib
@@ -29,15 +30,16 @@ def flat(table, name):
             yield f"{name}.{key} = {json.dumps(value)}"
 
 
-def train(config, rank, world):
-    """[step, seconds of training, loss] of each step."""
-    model, training, _ = gpt_twin.make_model(config)
+def train(config, every, rank, world):
+    """This rank's record of the run."""
+    model, training, validation = gpt_twin.make_model(config)
     settings, batch = config["train"], config["train"]["batch_size"]
     optimizer = gpt_twin.optimizer_of(model, config["optimizer"])
     schedule = gpt_twin.scheduled(optimizer, config["schedule"])
     tables = (line for name in ("update", "compression") for line in flat(config[name], name))
     local = dragonn.LocalSteps(model, optimizer, "\n".join([f"seed = {config['seed']}", *tables]) + "\n")
-    all_batches, begin = gpt_twin.batches(training, batch * world, config["seed"]), time.monotonic()
+    all_batches, steps = gpt_twin.batches(training, batch * world, config["seed"]), []
+    begin = time.monotonic()
     for step in range(1, settings["max_steps"] + 1):
         loss = gpt_twin.loss_of(model, training, next(all_batches)[rank * batch:(rank + 1) * batch])
         local.zero_grad()
@@ -45,20 +47,23 @@ def train(config, rank, world):
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings["clip_norm"])
         local.step(last=step == settings["max_steps"])
         schedule.step()
-        yield [step, time.monotonic() - begin, loss.item()]
+        if step % every == 0:
+            steps.append([step, time.monotonic() - begin, loss.item()])
     local.close()
+    row = {"steps": steps, "torch": torch.__version__}
+    return row | {"loss": gpt_twin.validation_loss(model, validation)} if rank == 0 else row
 
 
 def main():
     parser = gpt_twin.twin_parser(__doc__)
-    parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FILE", help="prefix of the ranks' records")
+    gpt_twin.add_rank_options(parser)
     options = parser.parse_args()
     config = gpt_twin.read_config(options, {"train.clip": "local", "update.scheme": "local"})
     torch.set_num_threads(options.threads)
-    dist.init_process_group("gloo")
+    join_group(options.interface)
     rank = dist.get_rank()
-    steps = list(train(config, rank, dist.get_world_size()))
-    options.output.with_name(f"{options.output.name}.{rank}").write_text(json.dumps({"steps": steps}))
+    record = train(config, options.every, rank, dist.get_world_size())
+    options.output.with_name(f"{options.output.name}.{rank}").write_text(json.dumps(record))
     dist.destroy_process_group()
     return 0
 
@@ -68,6 +73,7 @@ try:
     import torch.distributed as dist
 
     import dragonn
+    from process_group import join_group
 except ImportError as error:
     print(f"skipped: {error}", file=sys.stderr)
     sys.exit(77)

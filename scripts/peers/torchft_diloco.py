@@ -88,7 +88,7 @@ def train(config, output, every, rank, world):
                       quorum_timeout=TIMEOUT, rank=0, world_size=1, store_addr=address, store_port=store.port, lighthouse_addr=url,
                       replica_id=f"rank{rank}", hostname=address, init_sync=False)
     diloco = make_diloco(config, model, optimizer, manager)
-    begin, total = time.monotonic(), 0.0
+    begin = time.monotonic()
     with diloco:
         for step in range(1, settings["max_steps"] + 1):
             loss = gpt_twin.loss_of(model, training, next(all_batches)[rank * batch:(rank + 1) * batch])
@@ -97,10 +97,8 @@ def train(config, output, every, rank, world):
             torch.nn.utils.clip_grad_norm_(model.parameters(), settings["clip_norm"])
             optimizer.step()
             schedule.step()
-            total += loss.item()
             if step % every == 0:
-                steps.append([step, time.monotonic() - begin, total / every])
-                total = 0.0
+                steps.append([step, time.monotonic() - begin, loss.item()])
     row = {"steps": steps, "torch": torch.__version__, "torchft": importlib.metadata.version("torchft")}
     if rank == 0:
         for fragment in diloco._fragments:  # torchft has no other way to the outer parameters
@@ -116,9 +114,7 @@ def train(config, output, every, rank, world):
 
 def main():
     parser = gpt_twin.twin_parser(__doc__)
-    parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FILE", help="prefix of the ranks' records")
-    parser.add_argument("--every", type=int, default=10, metavar="N", help="steps of a logged loss, which is their mean (10)")
-    parser.add_argument("--interface", default="eth0", metavar="NAME", help="of gloo (eth0)")
+    gpt_twin.add_rank_options(parser)
     options = parser.parse_args()
     config = gpt_twin.read_config(options, {"train.clip": "local", "update.scheme": "local", "compression.method": "dense"})
     rank, world = (int(os.environ.get(f"OMPI_COMM_WORLD_{name}", default)) for name, default in (("RANK", 0), ("SIZE", 1)))
