@@ -385,7 +385,6 @@ TEST_SUITE("trainer") {
     const Overrides training{"compression.method=topk", "comm.hierarchy=node"};
     const VirtualRun keys =
         run_of(3, zero_compute(1, {training[0], training[1], "network.nodes=[2,1]", "network.up_gbps=[0.08,0.008]"}));
-    const comm::NetworkModel between{kLatency, kBytesPerSecond};
     comm::NodeLinks links =
         quick_config(zero_compute(1, {"network.nodes=[2,1]", "network.up_gbps=[0.08,0.008]"})).network.node_links(3);
     links.down = {kBytesPerSecond, kBytesPerSecond};
