@@ -122,11 +122,12 @@ class Port {
   };
 
   Port(int rank, std::vector<Peer> peers, double seconds) : rank_(rank), peers_(std::move(peers)) {
+    // The order in which answers are awaited: the answer of a peer that is near does not wait for one from afar.
+    std::ranges::stable_sort(peers_, {}, &Peer::both_ways);
     double all = 0, largest = 0;
     for (const Peer& peer : peers_) {
       all += peer.rate;
       largest = std::max(largest, peer.rate);
-      both_ways_ = std::max(both_ways_, peer.both_ways);
     }
     // A port as fast as its fastest pair takes `seconds`, unless pairs are many; then one as fast as all takes a part.
     const double each = std::min(seconds * std::max(largest / all, 0.25), kMostPortBytes / all);
@@ -142,22 +143,25 @@ class Port {
 
   /// Sends to all peers at once. Returns the rate, on every rank.
   double rate_out(Communicator& communicator) const {
-    return rate(communicator, [&] {
+    return rate(communicator, [&](const auto& note_end) {
       if (communicator.rank() == rank_) {
         send_all(communicator, peers_);
-        for (const Peer& peer : peers_) receive_signal(communicator, peer.rank);
+        for (const Peer& peer : peers_) {
+          receive_signal(communicator, peer.rank);
+          note_end(peer);
+        }
       } else if (const Peer* const self = peer_of(communicator)) {
-        receive_all(communicator, {{rank_, 0, 0, self->chunk_bytes}});
+        receive_all(communicator, {{rank_, 0, 0, self->chunk_bytes}}, [](const Peer&) {});
         signal(communicator, rank_);
       }
     });
   }
   /// Receives from all peers at once. Returns the rate, on every rank.
   double rate_in(Communicator& communicator) const {
-    return rate(communicator, [&] {
+    return rate(communicator, [&](const auto& note_end) {
       if (communicator.rank() == rank_) {
         for (const Peer& peer : peers_) signal(communicator, peer.rank);
-        receive_all(communicator, peers_);
+        receive_all(communicator, peers_, note_end);
       } else if (const Peer* const self = peer_of(communicator)) {
         receive_signal(communicator, rank_);
         send_all(communicator, {{rank_, 0, 0, self->chunk_bytes}});
@@ -166,14 +170,16 @@ class Port {
   }
 
  private:
+  /// @param transfer is called with what to call when a peer's part has come to its end: that takes as long as its
+  /// bytes, and two messages that have none.
   template <class Transfer>
   double rate(Communicator& communicator, const Transfer& transfer) const {
     std::array<double, kRuns> times{};
     for (double& time : times) {
       align(communicator);
       const double start = communicator.now();
-      transfer();
-      time = std::max(communicator.now() - start - both_ways_, kShortest);
+      time = kShortest;
+      transfer([&](const Peer& peer) { time = std::max(time, communicator.now() - start - peer.both_ways); });
     }
     double rate = bytes_ / median(times);
     communicator.broadcast_value(rank_, rate);
@@ -202,14 +208,18 @@ class Port {
     }
     for (Request& request : requests) communicator.wait(request);
   }
-  void receive_all(Communicator& communicator, const std::vector<Peer>& peers) const {
+  template <class Note>
+  void receive_all(Communicator& communicator, const std::vector<Peer>& peers, const Note& note_end) const {
     std::vector<std::vector<std::byte>> memory;
     for (const Peer& peer : peers) memory.emplace_back(peer.chunk_bytes);
     std::vector<Request> requests(peers.size());
     for (std::size_t chunk = 0; chunk < chunks_; ++chunk) {
       for (std::size_t i = 0; i < peers.size(); ++i)
         requests[i] = communicator.irecv(peers[i].rank, kTagPing, View<std::byte>(std::span(memory[i])));
-      for (std::size_t i = 0; i < peers.size(); ++i) communicator.wait_exactly(requests[i], peers[i].chunk_bytes);
+      for (std::size_t i = 0; i < peers.size(); ++i) {
+        communicator.wait_exactly(requests[i], peers[i].chunk_bytes);
+        if (chunk + 1 == chunks_) note_end(peers[i]);
+      }
     }
   }
 
@@ -217,7 +227,6 @@ class Port {
   std::vector<Peer> peers_;
   std::size_t chunks_ = 0;  // messages of each peer
   double bytes_ = 0;        // of all of them
-  double both_ways_ = 0;
 };
 
 class Measurement {

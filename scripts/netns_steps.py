@@ -35,7 +35,7 @@ METHODS = {
 MODEL = {"model.hidden": [1000, 800], "train.batch_size": 2, "train.epochs": 1000, "train.eval_every_epochs": 0,
          "checkpoint.every_epochs": 0, "logging.advice": "false", "comm.timeout_s": 300}
 BACKENDS = {"mpi": {}, "tcp": {"comm.backend": "tcp", "comm.rendezvous": "tcp:198.18.0.1:29400"}}
-WAITS = {"exchange", "exchange_hidden", "exchange_exposed"}  # parts that are no computing, or shares of other parts
+SELECTING = {"compensate", "select", "compensate_select", "decode", "settle"}  # parts of an exchange that are computing
 
 
 def parse_arguments():
@@ -98,11 +98,14 @@ class Network:
 
 
 def times_of(folder, inner_steps):
-    """The median seconds of a step, and of its computing, over the rounds of a run but the first."""
+    """The median seconds of a step, from exchange to exchange, and the mean seconds of its computing, of all rounds but the first."""
     lines = metrics(folder, "step")
     taken = [later["time"] - earlier["time"] for earlier, later in zip(lines, lines[1:])]
-    computing = [sum(seconds for part, seconds in line["seconds"].items() if part not in WAITS) for line in lines[1:]]
-    return statistics.median(taken) / inner_steps, statistics.median(computing) / inner_steps
+    # Rank 0's local steps, of which lines have the share in all time until then; the parts are those of an exchange.
+    first, last = (line["utilization"] * line["time"] for line in (lines[0], lines[-1]))
+    selecting = [sum(seconds for part, seconds in line["seconds"].items() if part in SELECTING) for line in lines[1:]]
+    computing = (last - first) / len(taken) + statistics.median(selecting)
+    return statistics.median(taken) / inner_steps, computing / inner_steps
 
 
 def measure(options, known):

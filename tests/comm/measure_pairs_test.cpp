@@ -52,7 +52,8 @@ TEST_SUITE("comm") {
   TEST_CASE("measure_pairs finds the latency and rate of every pair, and what is inside nodes") {
     const NodeLinks links = uneven(), found = measured_on(links);
     CHECK(found.workers == links.workers);
-    constexpr double kExact = 1e-6;  // rounding, over times of which a millionth is below a nanosecond
+    // Long messages have 75 kB and more, and follow 8 bytes, which hold them up where the pair is slower than the port.
+    constexpr double kExact = 2e-4;
     for (std::size_t from = 0; from < 3; ++from) {
       for (std::size_t to = 0; to < 3; ++to) {
         if (from == to) continue;
@@ -69,9 +70,10 @@ TEST_SUITE("comm") {
 
   TEST_CASE("measure_pairs tells a port's rate from its pairs', up to what they carry together") {
     const NodeLinks found = measured_on(uneven());
-    // Sixteen messages to each peer: the last ones of all end within a sixteenth of the whole.
     CHECK(found.up[0] == near(1.5e7, 0.01));
-    CHECK(found.down[2] == near(1.2e7, 0.01));
+    // Of two senders the one that is nearer begins 0.2 ms earlier, of some 40 ms.
+    CHECK(found.down[2] == near(1.2e7, 0.02));
+    // Sixteen messages to each peer: the last ones of all end within a sixteenth of the whole.
     CHECK(found.up[1] == near(3.2e7, 0.07));
     CHECK(found.up[2] == near(1.5e7, 0.07));
     CHECK(found.down[0] == near(3e7, 0.07));
@@ -80,7 +82,7 @@ TEST_SUITE("comm") {
 
   TEST_CASE("measure_pairs of one node measures what is inside") {
     const NodeLinks found = measured_on({.workers = {2}, .inside = {{1e-5, 1e7}}});
-    CHECK(slowest_path(found).bytes_per_second == near(1e7, 1e-6));
+    CHECK(slowest_path(found).bytes_per_second == near(1e7, 2e-4));
     CHECK(parse_network_file(network_file_text(found, ""), "text").workers == std::vector{2});
   }
 
