@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "comm/launcher.h"
+#include "comm/machine.h"
 #include "comm/mpi/mpi.h"
 #include "comm/network_model.h"
 #include "comm/nodes.h"
@@ -23,6 +24,7 @@
 #include "core/log.h"
 #include "trainer/config/config.h"
 #include "trainer/config/config_keys.h"
+#include "trainer/config/exchange_config.h"
 #include "trainer/planner/planner.h"
 
 namespace dragonn::program {
@@ -34,8 +36,8 @@ using trainer::require;
 /// A network that launched workers have measured between them.
 struct MeasuredNetwork {
   int rank = 0, workers = 1;
-  comm::NetworkModel model;
-  std::vector<int> nodes;  ///< workers of each node; empty: the nodes say nothing
+  comm::NetworkModel model = {};
+  std::vector<int> nodes = {};  ///< workers of each node; empty: the nodes say nothing
 };
 
 /// Collective. Measures between the first workers of two nodes, or of one.
@@ -49,8 +51,9 @@ MeasuredNetwork measure(comm::Communicator& communicator, const trainer::CommCon
   if (nodes.count() == 1) return measured;
   for (int node = 0; node < nodes.count(); ++node)
     measured.nodes.push_back(static_cast<int>(nodes.ranks_of(node).size()));
-  require(nodes == comm::Nodes::of_sizes(measured.nodes),
-          "--measure: neighbouring ranks are on different nodes: expected a launcher that fills one node after the other");
+  require(
+      nodes == comm::Nodes::of_sizes(measured.nodes),
+      "--measure: neighbouring ranks are on different nodes: expected a launcher that fills one node after the other");
   return measured;
 }
 
@@ -61,9 +64,10 @@ MeasuredNetwork measure_launched(const trainer::CommConfig& config) {
   if (config.process_backend() == trainer::Backend::kTcp) {
     comm::run_tcp(comm::tcp_options(config.rendezvous, config.timeout_s, config.secret_file), run_rank);
   } else {
-    require(comm::launched_by_mpi(),
-            "--measure: this process was not launched as one of several workers: expected mpirun -np P dragonn plan ..., "
-            "srun, or comm.backend = \"tcp\" with RANK and WORLD_SIZE");
+    require(
+        comm::launched_by_mpi(),
+        "--measure: this process was not launched as one of several workers: expected mpirun -np P dragonn plan ..., "
+        "srun, or comm.backend = \"tcp\" with RANK and WORLD_SIZE");
     comm::run_mpi({.timeout_s = config.timeout_s, .start_timeout_s = config.start_timeout_s}, run_rank);
   }
   return measured;
@@ -115,8 +119,9 @@ class PlanCommand {
     network->add_flag("--measure", measures_, "Measure the network of the workers that a launcher has started");
     network->require_option(0, 1);
     command
-        .add_option("--step-seconds", request_.step_seconds,
-                    "Time of forward and backward of a step; without it network.step_ms, or some steps are measured here")
+        .add_option(
+            "--step-seconds", request_.step_seconds,
+            "Time of forward and backward of a step; without it network.step_ms, or some steps are measured here")
         ->check(CLI::PositiveNumber)
         ->type_name("S");
     command.add_option("--seconds", request_.search.seconds, "Time for the search (60)")
@@ -139,7 +144,8 @@ class PlanCommand {
     command.add_option("--output", output_, "Write the config with the first proposal to this TOML file")
         ->type_name("FILE");
     command.add_flag("--force", force_, "Replace the file of --output");
-    command.add_option("--json", json_, "Write the plan as JSON to a file; -: the standard output, in place of the text")
+    command
+        .add_option("--json", json_, "Write the plan as JSON to a file; -: the standard output, in place of the text")
         ->type_name("FILE|-");
   }
 
@@ -148,8 +154,10 @@ class PlanCommand {
     for (const std::string& file : plugins_) trainer::load_plugin_methods(file, "--plugin " + file);
     std::vector<std::string> own = overrides_;
     if (workers_) own.push_back(fmt::format("comm.workers={}", *workers_));
-    require(output_.empty() || force_ || !fs::exists(output_), "--output {}: the file exists: expected another name, or "
-            "--force", output_.string());
+    require(output_.empty() || force_ || !fs::exists(output_),
+            "--output {}: the file exists: expected another name, or "
+            "--force",
+            output_.string());
     if (memory_gb_) request_.memory_bytes = *memory_gb_ * 1e9;
     std::vector<std::string> assumed;
     if (!network_.empty()) assumed = settings_of(network_);

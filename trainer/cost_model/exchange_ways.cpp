@@ -25,8 +25,7 @@ void set_forms(Way& way, const DensityCosts& costs) {
   way.forms.clear();
   for (const exchange::Bucket& bucket : way.buckets) {
     const bool is_left = bucket.sparse && !costs.tensors.empty() && !costs.tensors[tensor++].is_sparse;
-    way.forms.push_back(is_left ? exchange::ExchangeForm::kDense
-                                : exchange::form_of(way.rules, bucket, costs.density));
+    way.forms.push_back(is_left ? exchange::ExchangeForm::kDense : exchange::form_of(way.rules, bucket, costs.density));
   }
 }
 

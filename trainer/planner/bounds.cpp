@@ -47,7 +47,8 @@ RunSpec with_computing(RunSpec config) {
 std::vector<double> all_rates(const RunSpec& config, const std::vector<double>& rates) {
   if (!rates.empty()) return rates;
   const comm::NodeLinks links = config.network.node_links(static_cast<int>(config.comm.workers));
-  const std::size_t count = links.workers.empty() ? static_cast<std::size_t>(config.comm.workers) : links.workers.size();
+  const std::size_t count =
+      links.workers.empty() ? static_cast<std::size_t>(config.comm.workers) : links.workers.size();
   return std::vector<double>(count, config.network.modelled()->gbps());
 }
 

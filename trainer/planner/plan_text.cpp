@@ -44,15 +44,16 @@ std::string evidence_text(const Candidate& candidate) {
 /// Returns the lines of what a proposal gives.
 std::string describe(const Proposal& proposal, const Proposal& own) {
   const Candidate& candidate = proposal.candidate;
-  std::string text = fmt::format("{}: a step takes {}", candidate.family,
-                                 range_text(proposal.seconds, proposal.low, proposal.high));
+  std::string text =
+      fmt::format("{}: a step takes {}", candidate.family, range_text(proposal.seconds, proposal.low, proposal.high));
   if (!candidate.is_own && proposal.seconds > 0)
     text += fmt::format(", {} as fast as the config", ratio_text(own.seconds / proposal.seconds));
   text += "\n";
   if (candidate.trial) {
-    text += fmt::format("   computes {} of the time; a worker sends {} a step and needs {} of memory\n",
-                        percent_text(std::min(1.0, candidate.trial->utilization)),
-                        bytes_text(candidate.trial->bytes_sent), bytes_text(static_cast<double>(proposal.memory_bytes)));
+    text +=
+        fmt::format("   computes {} of the time; a worker sends {} a step and needs {} of memory\n",
+                    percent_text(std::min(1.0, candidate.trial->utilization)), bytes_text(candidate.trial->bytes_sent),
+                    bytes_text(static_cast<double>(proposal.memory_bytes)));
   }
   return text + fmt::format("   convergence: {}\n", evidence_text(candidate));
 }
@@ -85,7 +86,7 @@ Json to_json_value(const Candidate& candidate) {
 Json to_json_value(const Proposal& proposal) {
   const Candidate& candidate = proposal.candidate;
   Json json = to_json_value(candidate);
-  json["settings"] = proposal.settings;
+  json["changes"] = proposal.settings;
   json["can_override"] = proposal.can_override;
   json["seconds"] = proposal.seconds;
   json["seconds_low"] = proposal.low;
@@ -104,16 +105,17 @@ Json to_json_value(const Proposal& proposal) {
 }  // namespace
 
 std::string describe(const Plan& plan) {
-  std::string text = fmt::format("network: {}; {} workers\nstep: forward and backward take {}, {}\n", plan.network,
-                                 plan.workers, range_text(plan.step.seconds, plan.step.low, plan.step.high),
-                                 plan.step.source);
+  std::string text =
+      fmt::format("network: {}; {} workers\nstep: forward and backward take {}, {}\n", plan.network, plan.workers,
+                  range_text(plan.step.seconds, plan.step.low, plan.step.high), plan.step.source);
   text += fmt::format(
-      "search: {} candidates, {} of them with stand-in gradients on the virtual cluster, in {}{}\n\n", plan.search.listed,
-      plan.search.tried, seconds_text(plan.search.seconds),
+      "search: {} candidates, {} of them with stand-in gradients on the virtual cluster, in {}{}\n\n",
+      plan.search.listed, plan.search.tried, seconds_text(plan.search.seconds),
       plan.search.is_complete ? "" : "; the time was over before all promising ones were tried (--seconds)");
   text += "as it is, " + describe(plan.own, plan.own);
   if (!plan.has_evidence)
-    text += "\nno sparse method was measured for this model, optimizer and number of workers: --unmeasured proposes some\n";
+    text +=
+        "\nno sparse method was measured for this model, optimizer and number of workers: --unmeasured proposes some\n";
   if (plan.proposals.empty()) return text + "\nnothing to propose\n";
   for (std::size_t i = 0; i < plan.proposals.size(); ++i) {
     const Proposal& proposal = plan.proposals[i];

@@ -52,9 +52,8 @@ class Planner {
               .unmeasured = request_.candidates.unmeasured};
     step_ms_ = 1e3 * plan.step.seconds;
     plan.candidates = list_candidates(variants_, network_.arena().size(), table_, request_.candidates);
-    plan.has_evidence = std::ranges::any_of(plan.candidates, [](const Candidate& candidate) {
-      return candidate.convergence == Convergence::kMeasured;
-    });
+    plan.has_evidence = std::ranges::any_of(
+        plan.candidates, [](const Candidate& candidate) { return candidate.convergence == Convergence::kMeasured; });
     Screen screen(network_);
     for (Candidate& candidate : plan.candidates) candidate.predicted_seconds = screen.seconds(timed(candidate.config));
     const TryCandidate try_candidate = [&](const Candidate& candidate, const TrialLength& length) {
@@ -89,8 +88,8 @@ class Planner {
     for (const Candidate& candidate : plan.candidates) {
       if (candidate.is_own) plan.own = proposal(candidate, plan.step);
       const bool is_known = candidate.convergence != Convergence::kUnknown || request_.candidates.unmeasured;
-      const bool is_good = candidate.evidence == nullptr ||
-                           candidate.evidence->worse_percent <= request_.candidates.most_worse_percent;
+      const bool is_good =
+          candidate.evidence == nullptr || candidate.evidence->worse_percent <= request_.candidates.most_worse_percent;
       if (!candidate.trial || !is_known || !is_good || std::ranges::count(families, candidate.family) ||
           plan.proposals.size() == request_.proposals)
         continue;

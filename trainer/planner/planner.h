@@ -27,10 +27,10 @@ struct PlanRequest {
 struct Proposal {
   Candidate candidate = {};
   std::vector<std::string> settings = {};  ///< those that change the config
-  bool can_override = true;           ///< they can be given as --set (ConfigVariants::can_override)
-  double seconds = 0;                 ///< of a step
-  double low = 0, high = 0;           ///< of the rounds that were tried, and of the measured computing
-  std::size_t memory_bytes = 0;       ///< of a worker (RunPlan::memory_total)
+  bool can_override = true;                ///< they can be given as --set (ConfigVariants::can_override)
+  double seconds = 0;                      ///< of a step
+  double low = 0, high = 0;                ///< of the rounds that were tried, and of the measured computing
+  std::size_t memory_bytes = 0;            ///< of a worker (RunPlan::memory_total)
 };
 
 struct Plan {
@@ -42,8 +42,8 @@ struct Plan {
   std::vector<Bound> bounds = {};        ///< of the first proposal, or of the config as it is
   SearchReport search = {};
   std::vector<Candidate> candidates = {};  ///< all, the fastest first
-  double most_worse_percent = 0;      ///< as asked for
-  bool unmeasured = false;            ///< likewise
+  double most_worse_percent = 0;           ///< as asked for
+  bool unmeasured = false;                 ///< likewise
   /// Families that speak for the model are none: nothing but dense was measured.
   bool has_evidence = true;
 };

@@ -39,17 +39,18 @@ const CostCurve& Screen::curve_of(const SelectionQuestion& question) {
   const RunSpec& config = question.config;
   const CompressionConfig& compression = config.compression;
   const bool is_free = config.network.compute == comm::Compute::kZero;
-  const CurveKey key = is_free || compression.is_dense()
-                           ? CurveKey{}
-                           : CurveKey{compression.quantizes() ? compression.quantizer.name : compression.sparsifier.name,
-                                      compression.memory.name, compression.density, config.comm.workers};
+  const CurveKey key =
+      is_free || compression.is_dense()
+          ? CurveKey{}
+          : CurveKey{compression.quantizes() ? compression.quantizer.name : compression.sparsifier.name,
+                     compression.memory.name, compression.density, config.comm.workers};
   const auto known = curves_.find(key);
   if (known != curves_.end()) return known->second;
   Profile profile;
   const bool is_measured = key != CurveKey{};
   if (is_measured) profile = measure_rows_briefly(question);
-  CostCurve curve = is_measured ? trainer::curve_of(question, profile)
-                                : CostCurve({{.key = {}, .numel = 1, .coding_seconds = 0.0}});
+  CostCurve curve =
+      is_measured ? trainer::curve_of(question, profile) : CostCurve({{.key = {}, .numel = 1, .coding_seconds = 0.0}});
   return curves_.emplace(key, std::move(curve)).first->second;
 }
 
@@ -82,7 +83,8 @@ double Screen::seconds(const RunSpec& config) {
                                      .layers = layers_};
     const std::vector<ExchangeStage> stages = own_stages(question, curve_of(question), density);
     exposed = exposed_seconds(stages, link, overlaps ? std::optional(kBackwardShare * step_seconds) : std::nullopt);
-    if (traits.delays && overlaps) exposed = std::max(0.0, exposed_seconds(stages, link) - kBackwardShare * step_seconds);
+    if (traits.delays && overlaps)
+      exposed = std::max(0.0, exposed_seconds(stages, link) - kBackwardShare * step_seconds);
   }
   const auto fragments = static_cast<double>(traits.fragments);
   const double hidden = fragments * static_cast<double>(traits.overlap_steps) * step_seconds;

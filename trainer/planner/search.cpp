@@ -132,9 +132,8 @@ class Trials {
     std::vector<std::pair<State, Candidate>> all;
     for (std::size_t i = 0; i < candidates_.size(); ++i) all.emplace_back(state_[i], std::move(candidates_[i]));
     std::erase_if(all, [](const auto& entry) { return entry.first == State::kRefused; });
-    std::ranges::stable_sort(all, {}, [](const auto& entry) {
-      return std::pair(entry.first != State::kTried, entry.second.seconds());
-    });
+    std::ranges::stable_sort(
+        all, {}, [](const auto& entry) { return std::pair(entry.first != State::kTried, entry.second.seconds()); });
     // What is as fast as the first is led by what lies less behind dense, then by fewer settings.
     const auto end = std::ranges::find_if(all, [&](const auto& entry) {
       return entry.first != State::kTried || entry.second.seconds() > kEqual * all.front().second.seconds();

@@ -37,8 +37,7 @@ void fill_gradient(std::span<float> gradient, std::size_t common, std::size_t ow
   own %= kOwnDraws;
   for (std::size_t done = 0; done < gradient.size();) {
     const std::size_t run = std::min({gradient.size() - done, kDraws - common, kOwnDraws - own});
-    for (std::size_t i = 0; i < run; ++i)
-      gradient[done + i] = kShare * (values[common + i] + values[own + i]);
+    for (std::size_t i = 0; i < run; ++i) gradient[done + i] = kShare * (values[common + i] + values[own + i]);
     done += run;
     common = (common + run) % kDraws;
     own = (own + run) % kOwnDraws;
@@ -53,9 +52,7 @@ layers::Layer stand_in_layer(const std::string& kind, std::vector<layers::Parame
   made.parameters = [parameters = std::move(parameters)](layers::Shapes) { return parameters; };
   made.forward_flops = [flops](layers::Shapes) { return flops; };
   made.plan = [layer, rank](const layers::PlanContext&) {
-    const auto forward = [](const layers::ForwardPass& pass) {
-      std::ranges::fill(pass.output.host(), 0.0F);
-    };
+    const auto forward = [](const layers::ForwardPass& pass) { std::ranges::fill(pass.output.host(), 0.0F); };
     const auto backward = [layer, rank, number = std::uint64_t{0}](const layers::BackwardPass& pass) mutable {
       ++number;
       for (std::size_t i = 0; i < pass.parameter_gradients.size(); ++i) {
