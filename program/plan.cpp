@@ -152,6 +152,7 @@ class PlanCommand {
   int run() {
     log::set_level(log::Level::kWarning);
     for (const std::string& file : plugins_) trainer::load_plugin_methods(file, "--plugin " + file);
+    require(!measures_ || !workers_, "--workers does not go with --measure, which counts the launched workers");
     std::vector<std::string> own = overrides_;
     if (workers_) own.push_back(fmt::format("comm.workers={}", *workers_));
     require(output_.empty() || force_ || !fs::exists(output_),

@@ -127,11 +127,11 @@ TEST_SUITE("trainer") {
     };
     CHECK(names({}) == std::set<std::string>{"dense", "topk 0.1"});
     CHECK(names({.most_worse_percent = 0.5}) == std::set<std::string>{"dense"});
-    CHECK(names({.most_worse_percent = 20}).contains("gtopk 0.1"));
+    CHECK(names({.most_worse_percent = 20}).contains("gtopk 0.1, whole model"));
     const auto all = names({.unmeasured = true});
     CHECK(all.contains("oktopk 0.01, whole model"));
     CHECK(all.contains("dense, H = 15"));
-    CHECK_FALSE(all.contains("gtopk 0.1"));  // it was measured, and is far behind
+    CHECK_FALSE(all.contains("gtopk 0.1, whole model"));  // it was measured, and is far behind
   }
 
   TEST_CASE("the config as it is comes first, with the evidence for its settings") {
@@ -247,7 +247,8 @@ TEST_SUITE("trainer") {
     CHECK(candidates.front().settings == best);
     CHECK(report.is_complete);
     CHECK(report.tried < report.listed);
-    CHECK(trials == report.tried + SearchRules{}.finalists + 1);  // the config as it is, too
+    CHECK(trials > report.tried);
+    CHECK(trials <= report.tried + SearchRules{}.finalists + 1);  // the config as it is, too
     std::vector<Candidate> all = candidates;
     CHECK(search(all, try_candidate, {.try_all = true}).tried == all.size());
   }
