@@ -22,8 +22,10 @@ namespace dragonn::bench {
 /// One object per row, with keys in the order in which they were set. All rows of a benchmark have the same keys.
 using Rows = std::vector<nlohmann::ordered_json>;
 
-/// Writes one JSON array. `target` is a file's path, or "-" for the standard output. @throws SystemError if it cannot
-/// be written.
+/// Writes a text. `target` is a file's path, or "-" for the standard output. @throws SystemError if it cannot be
+/// written.
+void write_text(const std::string& text, const std::string& target);
+/// Writes one JSON array. @throws as write_text.
 void write_json(const Rows& rows, const std::string& target);
 
 /// Null where a number is not known.
@@ -59,6 +61,8 @@ class Benchmark {
   virtual Rows run(Progress& progress) = 0;
   /// Returns lines on the meaning of the rows, which are printed below the table. Called after run().
   virtual std::vector<std::string> remarks() const { return {}; }
+  /// Returns the text that `--json` writes in place of the rows; "": the rows. Called after run().
+  virtual std::string document() const { return ""; }
 };
 
 struct BenchmarkEntry : RegistryEntry {

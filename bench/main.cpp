@@ -195,7 +195,12 @@ void report(const std::string& name, const Benchmark& benchmark, const Rows& row
     print_table(rows, Registry<BenchmarkEntry>::instance().at(name).table, stream);
   }
   for (const std::string& remark : benchmark.remarks()) fmt::print(stream, "{}\n", remark);
-  if (!options.json_target.empty()) write_json(rows, options.json_target);
+  if (options.json_target.empty()) return;
+  const std::string document = benchmark.document();
+  if (document.empty())
+    write_json(rows, options.json_target);
+  else
+    write_text(document, options.json_target);
 }
 
 void run(const std::string& name, Benchmark& benchmark, const Options& options) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /// `dragonn-bench network`: the time of messages between ranks 0 and 1, the alpha-beta model that fits it, and its
-/// meaning for training.
+/// meaning for training; with `--pairs` what each two nodes have, as a network file.
+#include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +12,11 @@
 #include "bench/benchmark.h"
 #include "bench/options.h"
 #include "bench/training_step.h"
+#include "comm/machine.h"
+#include "comm/measure_pairs.h"
+#include "comm/network_file.h"
 #include "comm/network_model.h"
+#include "comm/nodes.h"
 #include "comm/sparse/exchange_cost.h"
 #include "compress/sparsifier.h"
 #include "core/units_text.h"
@@ -78,6 +84,33 @@ std::vector<std::string> network_advice(const comm::NetworkModel& network, const
   return lines;
 }
 
+double gbps_of(double bytes_per_second) {
+  return comm::NetworkModel{0, bytes_per_second}.gbps();
+}
+
+/// Returns a row for each ordered pair of nodes, and for each node with several workers.
+Rows rows_of(const comm::NodeLinks& links, const std::string& backend) {
+  Rows rows;
+  const std::size_t count = links.workers.size();
+  const auto name = [&](std::size_t node) { return fmt::format("{} {}", node, links.names[node]); };
+  for (std::size_t from = 0; from < count; ++from) {
+    for (std::size_t to = 0; to < count; ++to) {
+      const bool is_inside = from == to;
+      if (is_inside && links.workers[from] == 1) continue;
+      const comm::NetworkModel& link = is_inside ? links.inside[from] : links.pairs[from * count + to];
+      const double none = std::nan("");
+      rows.push_back({{"backend", backend},
+                      {"from", name(from)},
+                      {"to", name(to)},
+                      {"latency_us", link.latency_us()},
+                      {"gbps", link.gbps()},
+                      {"up_gbps", or_null(is_inside ? none : gbps_of(links.up[from]))},
+                      {"down_gbps", or_null(is_inside ? none : gbps_of(links.down[to]))}});
+    }
+  }
+  return rows;
+}
+
 class NetworkBenchmark final : public Benchmark {
  public:
   void declare_options(CLI::App& command) override {
@@ -85,9 +118,24 @@ class NetworkBenchmark final : public Benchmark {
     command.add_option("--workers", advised_.ranks, "Workers to predict the exchange for")->check(CLI::Range(2, 4096));
     command.add_option("--density", advised_.density, "Density of the sparse exchange to predict, in (0, 1]");
     command.add_option("--timeout", timeout_s_, "Longest wait for a message, in seconds")->check(CLI::PositiveNumber);
+    CLI::Option* const pairs = command.add_flag(
+        "--pairs", pairs_,
+        "Measure each ordered pair of nodes, each node's port and what is inside nodes; --json then writes a network "
+        "file, which network.file reads");
+    command
+        .add_option("--seconds", seconds_,
+                    "Seconds that a long message takes, about, with --pairs: more where connections are slow to start")
+        ->check(CLI::Range(0.001, 60.0))
+        ->needs(pairs);
   }
 
-  Rows run(Progress& progress) override {
+  Rows run(Progress& progress) override { return pairs_ ? run_pairs(progress) : run_messages(progress); }
+
+  std::vector<std::string> remarks() const override { return remarks_; }
+  std::string document() const override { return document_; }
+
+ private:
+  Rows run_messages(Progress& progress) {
     network_advice({.latency_seconds = 0, .bytes_per_second = 1}, advised_);  // refuses bad options before the work
     progress.plan(1);
     progress.announce("messages of 8 bytes to 1.05 MB between two ranks, 19 MB each way");
@@ -117,20 +165,43 @@ class NetworkBenchmark final : public Benchmark {
     return rows;
   }
 
-  std::vector<std::string> remarks() const override { return remarks_; }
+  Rows run_pairs(Progress& progress) {
+    std::optional<comm::NodeLinks> links;
+    std::string backend;
+    run_ranks(/*local_ranks=*/2, timeout_s_, [&](comm::Communicator& communicator) {
+      const comm::Nodes nodes = comm::find_nodes(communicator);
+      const bool reports = communicator.rank() == 0;
+      if (reports) progress.plan(static_cast<double>(comm::parts_of_measurement(nodes)));
+      const auto advance = [&](std::size_t done, std::size_t parts) {
+        if (reports) progress.advance(1, fmt::format("part {} of {}", done, parts));
+      };
+      comm::NodeLinks measured = comm::measure_pairs(communicator, nodes, {.seconds = seconds_, .on_part = advance});
+      if (!reports) return;
+      links = std::move(measured);
+      backend = communicator.backend();
+    });
+    if (!links) return {};
+    document_ =
+        comm::network_file_text(*links, fmt::format("measured over {} by dragonn-bench network --pairs", backend));
+    remarks_ = {"", fmt::format("{}.", describe(*links))};
+    return rows_of(*links, backend);
+  }
 
- private:
   AdvisedRuns advised_;
   double timeout_s_ = 120;
+  bool pairs_ = false;
+  double seconds_ = comm::PairsMeasurement{}.seconds;
   std::vector<std::string> remarks_;
+  std::string document_;
 };
 
 const Registration<BenchmarkEntry> registration{
     {{"network", "Measures latency and bandwidth, and predicts the cost of exchanges"},
      [] { return std::make_unique<NetworkBenchmark>(); },
      {.conditions = {},
-      .results = {"backend", "bytes", "seconds", "seconds_fit", "gbps", "fit_latency_us", "fit_gbps"}},
-     {"network", "network --model vgg16,lstm_lm --workers 16 --density 0.001"}}};
+      .results = {"backend", "from", "to", "latency_us", "up_gbps", "down_gbps", "bytes", "seconds", "seconds_fit",
+                  "gbps", "fit_latency_us", "fit_gbps"}},
+     {"network", "network --model vgg16,lstm_lm --workers 16 --density 0.001", "network --pairs --json net.json"}}};
 
 }  // namespace
 }  // namespace dragonn::bench

@@ -74,7 +74,10 @@ void print_conditions(const std::vector<std::string>& conditions, std::FILE* str
 }  // namespace
 
 void write_json(const Rows& rows, const std::string& target) {
-  const std::string text = nlohmann::ordered_json(rows).dump(2) + "\n";
+  write_text(nlohmann::ordered_json(rows).dump(2) + "\n", target);
+}
+
+void write_text(const std::string& text, const std::string& target) {
   if (target != "-") return write_file_atomically(target, text);
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
     throw SystemError("cannot write to the standard output");

@@ -19,6 +19,12 @@ namespace {
 
 using HostName = std::array<char, 256>;
 
+HostName own_name() {
+  HostName name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name;
+}
+
 /// Identifies a process, also across machines and containers.
 struct Identity {
   std::uint64_t machine = 0;  ///< 0: unknown
@@ -58,9 +64,12 @@ bool is_stopped(const Status& status) {
 
 }  // namespace
 
+std::string host_name() {
+  return own_name().data();
+}
+
 Nodes find_nodes(Communicator& communicator) {
-  HostName mine{};
-  ::gethostname(mine.data(), mine.size() - 1);
+  const HostName mine = own_name();
   std::vector<HostName> names(static_cast<std::size_t>(communicator.size()));
   communicator.allgather_values(std::span<const HostName>(&mine, 1), std::span<HostName>(names));
   std::vector<int> node_of;

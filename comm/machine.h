@@ -17,6 +17,9 @@ struct PlaceOnMachine {
   int ranks = 1;  ///< number of ranks on the machine, itself included
 };
 
+/// Returns the name of this host, at most 255 bytes.
+std::string host_name();
+
 /// Collective. Returns the machines of all ranks. They are told apart by their host names, however the ranks were
 /// started; ranks of the local backend share one. Gathers 256 bytes from each rank.
 Nodes find_nodes(Communicator& communicator);

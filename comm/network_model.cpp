@@ -34,23 +34,6 @@ void send_back(Communicator& communicator, View<std::byte> message) {
   communicator.send(0, kTagPing, View<const std::byte>(message));
 }
 
-/// Measures the median seconds of a message of `bytes`, on rank 0; ranks 0 and 1 take part.
-double ping_pong(Communicator& communicator, std::size_t bytes) {
-  std::vector<std::byte> memory(bytes);
-  const View<std::byte> message{std::span(memory)};
-  std::array<double, kRuns> seconds{};
-  for (int run = -kWarmUps; run < kRuns; ++run) {
-    if (communicator.rank() == 1) {
-      send_back(communicator, message);
-      continue;
-    }
-    const double both_ways = there_and_back(communicator, 1, message);
-    if (run >= 0) seconds[static_cast<std::size_t>(run)] = both_ways / 2;
-  }
-  std::ranges::nth_element(seconds, seconds.begin() + kRuns / 2);
-  return seconds[kRuns / 2];
-}
-
 /// Measures on rank 0. Before each message the partner learns its size, 0 at the end. The first message of a size only
 /// counts if there is no time for another.
 std::vector<PingPong> brief_times(Communicator& communicator, int partner) {
@@ -146,12 +129,32 @@ NetworkModel fit_network(std::span<const PingPong> times) {
   return {.latency_seconds = 0, .bytes_per_second = static_cast<double>(largest.bytes) / largest.seconds};
 }
 
+double ping_pong_seconds(Communicator& communicator, std::size_t bytes) {
+  std::vector<std::byte> memory(bytes);
+  const View<std::byte> message{std::span(memory)};
+  std::array<double, kRuns> seconds{};
+  for (int run = -kWarmUps; run < kRuns; ++run) {
+    if (communicator.rank() == 1) {
+      send_back(communicator, message);
+      continue;
+    }
+    const double both_ways = there_and_back(communicator, 1, message);
+    if (run >= 0) seconds[static_cast<std::size_t>(run)] = both_ways / 2;
+  }
+  std::ranges::nth_element(seconds, seconds.begin() + kRuns / 2);
+  double middle = seconds[kRuns / 2];
+  const View<std::byte> result = Communicator::as_writable_bytes(std::span(&middle, 1));
+  if (communicator.rank() == 0) communicator.send(1, kTagPing, View<const std::byte>(result));
+  if (communicator.rank() == 1) communicator.recv_exactly(0, kTagPing, result);
+  return middle;
+}
+
 std::vector<PingPong> ping_pong_times(Communicator& communicator) {
   DRAGONN_CHECK(communicator.size() > 1, "a network is measured between ranks, and there is one only");
   std::vector<PingPong> times;
   for (const std::size_t bytes : kSizes) {
     PingPong time{bytes, 0};
-    if (communicator.rank() < 2) time.seconds = ping_pong(communicator, bytes);
+    if (communicator.rank() < 2) time.seconds = ping_pong_seconds(communicator, bytes);
     communicator.broadcast_value(0, time.seconds);
     times.push_back(time);
   }

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # A slow network on one machine. Hosts are network namespaces, connected by veth pairs to a bridge in its own namespace;
-# both ends of every cable are shaped by `tc tbf`, so that each host sends and receives at RATE, both at a time. Open MPI
+# both ends of every cable are shaped by `tc tbf`, so that each host sends and receives at its RATE, both at a time. Open MPI
 # starts one rank per host, or several that share its cable and memory, and speaks TCP between hosts. Nothing of it is seen in the machine's own network: no interface, no
 # route, no address. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN), iproute2, Open MPI and python3.
 # While a cluster is up the machine's processors do not sleep: one that wakes late costs `tc tbf` its rate. Every cluster that
-# comes up measures what it carries, says so in a line, and warns below 0.9 of RATE.
+# comes up measures what it carries from the first host to the second, says so in a line, and warns below 0.9 of their rates.
 #
 # Usage:
-#   scripts/netns_cluster.sh run HOSTS[xRANKS] RATE -- COMMAND...    up, COMMAND under mpirun with one rank per host, or RANKS
+#   scripts/netns_cluster.sh run HOSTS[xRANKS] RATES -- COMMAND...   up, COMMAND under mpirun with one rank per host, or RANKS
 #                                                            on each, down: also after a failure, a signal or SIGKILL.
 #                                                            Exit code: mpirun's
-#   scripts/netns_cluster.sh up HOSTS RATE                   HOSTS: 2 to 250. RATE: 100mbit, 1gbit, 2.5gbit, 500kbit
+#   scripts/netns_cluster.sh up HOSTS RATES                  HOSTS: 2 to 250. RATES: that of all hosts, or one for each, with
+#                                                            commas: 100mbit, 1gbit, 2.5gbit, 500kbit; or 20mbit/100mbit,
+#                                                            where a host sends at another rate than it receives at
 #   scripts/netns_cluster.sh exec [--hosts N[xRANKS]] COMMAND...    COMMAND under mpirun on the first N hosts (all)
 #   scripts/netns_cluster.sh down                            ends what runs there, and removes all
 #   scripts/netns_cluster.sh measure                         prints what it carries from host to host, in Gbit/s of payload
@@ -52,12 +54,29 @@ require_permission() {
 
 require_cluster() {
   require_permission
-  [ -n "$(spaces)" ] || fail 1 "no cluster '$cluster' is up (netns_cluster.sh up HOSTS RATE)"
+  [ -n "$(spaces)" ] || fail 1 "no cluster '$cluster' is up (netns_cluster.sh up HOSTS RATES)"
 }
 
-check_size() { # HOSTS RATE
+check_size() { # HOSTS RATES
+  local rates rate ends end
   [[ $1 =~ ^[0-9]{1,3}$ ]] && ((10#$1 >= 2 && 10#$1 <= 250)) || fail 2 "HOSTS '$1': expected 2 to 250"
-  [[ $2 =~ ^[0-9]+(\.[0-9]+)?[kmg]bit$ && $2 =~ [1-9] ]] || fail 2 "RATE '$2': expected a rate such as 100mbit or 1gbit"
+  IFS=, read -ra rates <<<"$2,"
+  ((${#rates[@]} == 1 || ${#rates[@]} == 10#$1)) || fail 2 "RATES '$2': expected one, or one for each of $((10#$1)) hosts"
+  for rate in "${rates[@]}"; do
+    IFS=/ read -ra ends <<<"$rate/"
+    ((${#ends[@]} >= 1 && ${#ends[@]} <= 2)) || fail 2 "RATE '$rate': expected a rate such as 100mbit, or two such as 20mbit/100mbit"
+    for end in "${ends[@]}"; do
+      [[ $end =~ ^[0-9]+(\.[0-9]+)?[kmg]bit$ && $end =~ [1-9] ]] || fail 2 "RATE '$end': expected a rate such as 100mbit or 1gbit"
+    done
+  done
+}
+
+# rates_of HOST RATES: prints at what that host sends, and at what it receives.
+rates_of() {
+  local rates rate
+  IFS=, read -ra rates <<<"$2"
+  rate=${rates[$((${#rates[@]} == 1 ? 0 : $1 - 1))]}
+  echo "${rate%/*} ${rate#*/}"
 }
 
 # ranks_of HOSTS[xRANKS]: prints the ranks of a host.
@@ -79,7 +98,7 @@ shape() {
   tc -n "$1" qdisc add dev "$2" root tbf rate "$3" burst "$burst" limit "$queue_bytes"
 }
 
-make_host() { # NUMBER RATE
+make_host() { # NUMBER UP DOWN
   local space switch
   space=$(host_space "$1") switch=$(switch_space)
   ip netns add "$space"
@@ -91,10 +110,10 @@ make_host() { # NUMBER RATE
   ip -n "$space" address add "$(host_address "$1")/24" dev eth0
   ip -n "$switch" link set "port$1" master bridge
   shape "$space" eth0 "$2"
-  shape "$switch" "port$1" "$2"
+  shape "$switch" "port$1" "$3"
 }
 
-# build HOSTS RATE: in a subshell, whose first error ends it.
+# build HOSTS RATES: in a subshell, whose first error ends it.
 build() (
   set -e
   switch=$(switch_space)
@@ -102,7 +121,10 @@ build() (
   ip netns exec "$switch" sysctl -q -w net.ipv6.conf.all.disable_ipv6=1
   ip -n "$switch" link add bridge type bridge
   ip -n "$switch" link set bridge up
-  for ((host = 1; host <= $1; ++host)); do make_host "$host" "$2"; done
+  for ((host = 1; host <= $1; ++host)); do
+    read -r rate_up rate_down < <(rates_of "$host" "$2")
+    make_host "$host" "$rate_up" "$rate_down"
+  done
 )
 
 choose_awake() {
@@ -148,30 +170,36 @@ spin() {
   wait
 }
 
+# shaped SPACE INTERFACE: prints the bytes per second of what leaves there.
+shaped() { tc -n "$1" -j qdisc show dev "$2" | sed -n 's/.*"rate":\([0-9]*\).*/\1/p'; }
+
+# asked: prints the bytes per second at which the first host may send to the second.
+asked() {
+  printf '%s\n' "$(shaped "$(host_space 1)" eth0)" "$(shaped "$(switch_space)" port2)" | sort -n | head -1
+}
+
 # measure: prints what the first host sends to the second, in Gbit/s; nothing where the rate is too low to say so in a moment.
 measure() {
-  local asked
-  asked=$(tc -n "$(host_space 1)" -j qdisc show dev eth0 | sed -n 's/.*"rate":\([0-9]*\).*/\1/p')
   {
     ip netns exec "$(host_space 2)" python3 "$rate_tool" receive "$(host_address 2)" &
-    ip netns exec "$(host_space 1)" python3 "$rate_tool" send "$(host_address 2)" "$asked"
+    ip netns exec "$(host_space 1)" python3 "$rate_tool" send "$(host_address 2)" "$(asked)"
     wait $!
   } | awk '{ printf "%.3g\n", $1 * 8 / 1e9 }'
 }
 
-# report HOSTS RATE: what was asked for, and what there is.
+# report HOSTS RATES: what was asked for, and what there is.
 report() {
   local measured
   measured=$(measure 2>/dev/null) || true
   echo "netns_cluster: $1 hosts at $2, $([ -n "$measured" ] && echo "measured $measured Gbit/s" || echo "not measured")" >&2
-  awk -v asked="$(bytes_per_second "$2")" -v found="$measured" 'BEGIN {
+  awk -v asked="$(asked)" -v found="$measured" 'BEGIN {
     share = found * 1e9 / 8 / asked
     if (found != "" && share < 0.9)
       printf "netns_cluster: warning: that is %.2g of the rate: this machine is too busy or too slow for it\n", share
   }' >&2
 }
 
-up() { # HOSTS RATE
+up() { # HOSTS RATES
   local messages status
   check_size "$@"
   choose_awake
@@ -220,9 +248,9 @@ enter() {
   exec ip netns exec "$space" unshare --uts bash -c 'hostname "$0"; exec "$@"' "$space" "${@:2}"
 }
 
-run() { # HOSTS[xRANKS] RATE -- COMMAND...
-  local hosts=${1:-} rate=${2:-} ranks signal launcher status
-  [ $# -ge 4 ] && [ "$3" = -- ] || fail 2 "expected: run HOSTS[xRANKS] RATE -- COMMAND..."
+run() { # HOSTS[xRANKS] RATES -- COMMAND...
+  local hosts=${1:-} rates=${2:-} ranks signal launcher status
+  [ $# -ge 4 ] && [ "$3" = -- ] || fail 2 "expected: run HOSTS[xRANKS] RATES -- COMMAND..."
   ranks=$(ranks_of "$hosts")
   hosts=${hosts%x"$ranks"}
   shift 3
@@ -230,7 +258,7 @@ run() { # HOSTS[xRANKS] RATE -- COMMAND...
   trap down EXIT
   # Where not even a trap runs.
   setsid --fork "$self" guard "$cluster" $$ </dev/null >/dev/null 2>&1
-  up "$hosts" "$rate"
+  up "$hosts" "$rates"
   for signal in INT TERM HUP USR1; do
     # shellcheck disable=SC2064: as it is now
     trap "kill -$signal \$launcher 2>/dev/null || true" "$signal"
@@ -251,7 +279,7 @@ action=${1:-}
 [ $# -eq 0 ] || shift
 case $action/$# in
   up/2) up "$@" ;;
-  up/*) fail 2 "expected: up HOSTS RATE" ;;
+  up/*) fail 2 "expected: up HOSTS RATES" ;;
   exec/*)
     require_cluster
     hosts=$(count_hosts) ranks=1

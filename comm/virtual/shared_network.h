@@ -11,27 +11,18 @@
 
 #include "comm/deadline.h"
 #include "comm/network_model.h"
+#include "comm/node_links.h"
 #include "comm/virtual/in_port.h"
 
 namespace dragonn::comm {
-
-/// The nodes of a virtual cluster. The workers of a node follow each other by rank, and share one link, with a rate out
-/// of the node and one into it.
-struct NodeLinks {
-  std::vector<int> workers = {};  ///< of each node; empty: every worker is a node
-  NetworkModel inside = {};       ///< between two workers of a node, each with a full-duplex port of its own for it
-  std::vector<double> up = {};    ///< bytes per second out of each node; empty: the network's
-  std::vector<double> down = {};  ///< bytes per second into each node; empty: the network's
-
-  /// Returns whether this says no more than a network of equal workers.
-  bool is_plain() const { return workers.empty() && up.empty() && down.empty(); }
-};
 
 /// The ports of nodes and workers, and turns by virtual time.
 ///
 /// A message of b bytes between nodes occupies the sender's node for b / up and, one latency later, the receiver's for
 /// b / down, in which messages of all workers of a node queue. It is passed on as it arrives, so that the slower of the
-/// two rates decides. A message inside a node occupies the ports of its two workers.
+/// two rates decides. Where the two nodes' pair is slower than the sender's port, messages of this pair queue between
+/// the ports, at the pair's rate, and hold up no message to another node. A message inside a node occupies the ports of
+/// its two workers.
 ///
 /// Ports that several workers share need one order of all messages. **A worker sends when it is its turn**: when no
 /// other worker is earlier in virtual time, those left out that wait for a message. Nothing that such a worker sends
@@ -39,7 +30,8 @@ struct NodeLinks {
 /// depends on how threads run; with Compute::kMeasured the measured work does.
 class SharedNetwork {
  public:
-  /// @throws ConfigError for workers that do not add up to `ranks`, rates that are not above 0, or one rate too few.
+  /// @throws ConfigError for workers that do not add up to `ranks`, rates that are not above 0, latencies below 0, or
+  /// one value too few.
   SharedNetwork(int ranks, const NetworkModel& between, const NodeLinks& links);
 
   /// Waits, in wall time, until it is the turn of `rank`, whose clock shows `seconds`. Returns false if the deadline is
@@ -77,20 +69,33 @@ class SharedNetwork {
     int node = 0;
   };
   struct Node {
-    Node(double rate_up, double rate_down) : up(rate_up), down(rate_down) {}
-
     double up, down;  // bytes per second
+    NetworkModel inside;
     double out_free_from = 0;
-    InPort in;
+    InPort in = {};
   };
+  struct Pair {
+    NetworkModel network;
+    double free_from = 0;  // messages that the ports send faster than the pair carries them wait until then
+  };
+  struct Path {
+    double& out_free_from;
+    double up;
+    double latency;
+    Pair* pair;  // null: it is not slower than the first port
+    InPort& in;
+    double down;
+  };
+  static Passage pass_ports(const Path& path, double seconds, double bytes);
   /// Returns the worker that may act or run first; none if all wait.
   Worker* first();
   void wake_first();
 
-  NetworkModel between_, inside_;
+  double latency_seconds_;  // where there are no pairs
   mutable std::mutex mutex_;
   std::vector<Worker> workers_;
   std::vector<Node> nodes_;
+  std::vector<Pair> pairs_;  // by sender's node, then receiver's; empty: only ports limit the rate
   bool closed_ = false;
 };
 

@@ -22,7 +22,18 @@ namespace {
 constexpr NetworkModel kInside{.latency_seconds = 1e-5, .bytes_per_second = 1e8};
 
 NodeLinks nodes_of(std::vector<int> workers) {
-  return {.workers = std::move(workers), .inside = kInside};
+  std::vector<NetworkModel> inside(workers.size(), kInside);
+  return {.workers = std::move(workers), .inside = std::move(inside)};
+}
+
+/// Three nodes of one worker, in which node 0 sends faster than any pair carries.
+NodeLinks with_pairs() {
+  NodeLinks links = nodes_of({1, 1, 1});
+  links.up = {2e6, 1e6, 1e6};
+  links.down = {1e6, 1e6, 1e6};
+  links.pairs.assign(9, kNetwork);
+  links.pairs[1] = {.latency_seconds = 5e-3, .bytes_per_second = 1e5};  // from 0 to 1
+  return links;
 }
 
 /// Everybody sends to everybody, after pauses of wall time that differ from call to call, and reduces.
@@ -96,6 +107,43 @@ TEST_SUITE("comm") {
     CHECK(times[2] == about(11e-3 + 1e-3 + 5e-3));
   }
 
+  TEST_CASE("shared network: a pair has its own latency and rate, in one direction") {
+    const std::vector<double> times = times_after(3, with_pairs(), [](Communicator& c) {
+      if (c.rank() == 0) send(c, 1, 1000);
+      if (c.rank() == 1) receive(c, 0, 1000);
+      if (c.rank() == 1) send(c, 0, 1000);
+      if (c.rank() == 0) receive(c, 1, 1000);
+    });
+    CHECK(times[0] == about(10e-3 + 5e-3 + 1e-3 + 1e-3));
+    CHECK(times[2] == 0);
+  }
+
+  TEST_CASE("shared network: messages of a slow pair queue behind each other, and hold up no other pair") {
+    const std::vector<double> times = times_after(3, with_pairs(), [](Communicator& c) {
+      if (c.rank() == 0) {
+        for (int i = 0; i < 2; ++i) send(c, 1, 1000);
+        send(c, 2, 1000);
+      }
+      if (c.rank() == 1) receive(c, 0, 1000);
+      if (c.rank() == 1) receive(c, 0, 1000);
+      if (c.rank() == 2) receive(c, 0, 1000);
+    });
+    CHECK(times[0] == about(1.5e-3));
+    CHECK(times[1] == about(20e-3 + 5e-3));
+    CHECK(times[2] == about(1e-3 + 1e-3 + 1e-3));  // out behind two others, by a pair that is slower than node 0 sends
+  }
+
+  TEST_CASE("shared network: pairs that limit nothing leave every time as it is, to the last bit") {
+    NodeLinks links = nodes_of({2, 3});
+    links.up = {1e5, 3e5};
+    links.down = {7e5, 2e5};
+    const std::vector<double> without = times_after(5, links, program);
+    links.pairs.assign(4, {kNetwork.latency_seconds, 3e5});
+    CHECK(times_after(5, links, program) == without);
+    links.pairs.assign(4, {kNetwork.latency_seconds, 2e5});
+    CHECK(times_after(5, links, program) != without);
+  }
+
   TEST_CASE("shared network: where every worker is a node times are those of a network of equal workers") {
     const auto allreduce = [](Communicator& c) {
       std::vector<float> values(1000);
@@ -149,6 +197,16 @@ TEST_SUITE("comm") {
                          "nodes with 2, 2 workers: expected 3 in all, and at least one on each node", ConfigError);
     CHECK_THROWS_WITH_AS(times_after(2, {.up = {1.0}}, nothing),
                          "1 rates out of nodes, of which there are 2: expected one for each", ConfigError);
+    CHECK_THROWS_WITH_AS(times_after(2, {.pairs = {kNetwork}}, nothing),
+                         "1 pairs of 2 nodes: expected one from each to each, 4 in all", ConfigError);
+    const NetworkModel dead{.latency_seconds = 0, .bytes_per_second = 0};
+    CHECK_THROWS_WITH_AS(
+        times_after(2, {.pairs = {dead, kNetwork, dead, dead}}, nothing),
+        "0 s latency and 0 bytes per second from node 1 to 0: expected at least 0 s, finite, and more than "
+        "0 bytes per second",
+        ConfigError);
+    CHECK_THROWS_WITH_AS(times_after(2, {.workers = {1, 1}}, nothing),
+                         "0 networks inside nodes, of which there are 2: expected one for each", ConfigError);
     CHECK_THROWS_WITH_AS(times_after(1, {.down = {0.0}}, nothing),
                          "0 bytes per second into a node: expected more than 0", ConfigError);
   }

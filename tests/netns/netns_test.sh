@@ -46,7 +46,11 @@ refused 2 "HOSTS '1': expected 2 to 250" up 1 100mbit
 refused 2 "HOSTS 'four'" run four 100mbit -- true
 refused 2 "RATE 'fast': expected a rate such as 100mbit" up 4 fast
 refused 2 "RATE '0mbit'" run 2 0mbit -- true
-refused 2 "expected: run HOSTS\[xRANKS\] RATE -- COMMAND" run 2 100mbit true
+refused 2 "RATES '1gbit,1gbit': expected one, or one for each of 3 hosts" up 3 1gbit,1gbit
+refused 2 "RATE '1mbit/2mbit/3mbit': expected a rate such as 100mbit, or two such as 20mbit/100mbit" up 2 1gbit,1mbit/2mbit/3mbit
+refused 2 "RATE 'slow'" up 2 1gbit,20mbit/slow
+refused 2 "RATE ''" up 2 1gbit/
+refused 2 "expected: run HOSTS\[xRANKS\] RATES -- COMMAND" run 2 100mbit true
 refused 2 "HOSTS '2x0'" run 2x0 100mbit -- true
 refused 2 "'': expected run, up, exec, measure, down or check"
 DRAGONN_CLUSTER_AWAKE=coffee refused 2 "DRAGONN_CLUSTER_AWAKE 'coffee': expected poll, spin or no" up 2 100mbit
@@ -55,7 +59,7 @@ refused 1 "no cluster '$DRAGONN_CLUSTER' is up" exec true
 refused 1 "no cluster '$DRAGONN_CLUSTER' is up" down
 
 for word in -h --help; do
-  output=$("$cluster" $word) && [[ $output == *"netns_cluster.sh run HOSTS[xRANKS] RATE -- COMMAND"* ]] || fail "$word: $output"
+  output=$("$cluster" $word) && [[ $output == *"netns_cluster.sh run HOSTS[xRANKS] RATES -- COMMAND"* ]] || fail "$word: $output"
 done
 
 # is EXPRESSION: a comparison of numbers.
@@ -147,6 +151,27 @@ names=$("$cluster" exec --hosts 3 hostname 2>/dev/null | sort | tr '\n' ' ')
 [ "$names" = "$(printf '%s ' "$DRAGONN_CLUSTER"-host{1,2,3})" ] || fail "three ranks on '$names'"
 "$cluster" down || fail "down"
 soon nothing_left || fail "down leaves something behind: $(traces)"
+
+# Hosts at unlike rates: the ranks measure each pair of them, and local workers train on what they found.
+output=$("$cluster" up 3 40mbit,20mbit/80mbit,80mbit 2>&1) || fail "up, unlike rates: $output"
+"$cluster" exec "$BIN/dragonn-bench" network --pairs --seconds 0.1 --json pairs.json >pairs.log 2>&1 || fail "pairs: $(tail -3 pairs.log)"
+python3 - pairs.json <<'PYTHON' || fail "not the network that there is: $(cat pairs.json pairs.log)"
+import json, sys
+network = json.load(open(sys.argv[1]))
+up = [node["up_gbps"] for node in network["nodes"]]
+pair = {(each["from"], each["to"]): each["gbps"] for each in network["pairs"]}
+assert len(pair) == 6 and [node["workers"] for node in network["nodes"]] == [1, 1, 1]
+assert all("host" in node["name"] for node in network["nodes"])
+if min(pair[1, 0] / 0.02, pair[0, 1] / 0.04, pair[2, 1] / 0.08) < 0.8:
+    print("skipped: rates of pairs: this machine does not hold them", network)
+else:
+    for ratio in (pair[0, 1] / pair[1, 0] / 2, pair[2, 1] / pair[2, 0] / 2, up[2] / pair[2, 0] / 2, pair[0, 2] / pair[0, 1]):
+        assert 0.8 < ratio < 1.25, (pair, up)
+PYTHON
+"$cluster" down || fail "down"
+"$BIN/dragonn-train" quick.toml --workers 3 --set network.model=alpha-beta --set network.file=pairs.json --set train.epochs=1 \
+  --output on-pairs 2>on-pairs.log || fail "workers on the measured network: $(tail -3 on-pairs.log)"
+grep -q "virtual cluster: 3 nodes with 1, 1, 1 workers" on-pairs/log.txt || fail "the log does not say the network: $(head -9 on-pairs.log)"
 
 # The exit code is the command's; what fails leaves nothing behind.
 status=0

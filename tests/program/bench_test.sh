@@ -256,6 +256,19 @@ settings=$(sed -n 's/^  \(--set network.model.*\)/\1/p' network.txt)
 "$BIN/dragonn-train" quick.toml $settings --print-config >resolved.toml || fail "dragonn-train does not take $settings"
 grep -q "^model = \"alpha-beta\"" resolved.toml || fail "no such network: $(grep -A8 network resolved.toml)"
 
+# Pairs of nodes: threads are the workers of one node. Its file is a network for as many.
+"$bench" network --pairs --seconds 0.01 --json pairs.json >pairs.txt 2>/dev/null || fail "pairs"
+grep -qE '^backend +from +to +latency_us +gbps$' pairs.txt || fail "no table of pairs: $(cat pairs.txt)"
+"$BIN/dragonn-train" quick.toml --workers 2 --set network.model=alpha-beta --set network.file=pairs.json --output on-pairs 2>/dev/null ||
+  fail "dragonn-train does not take $(cat pairs.json)"
+grep -q '"file": "pairs.json"' on-pairs/summary.json || fail "the summary does not name the network file"
+sed 's/"inside_gbps": [0-9.e+-]*/"inside_gbps": 0/' pairs.json >zero.json
+status=0
+"$BIN/dragonn-train" quick.toml --workers 2 --set network.model=alpha-beta --set network.file=zero.json >zero.log 2>&1 || status=$?
+[ "$status" = 2 ] && grep -q 'network.file: zero.json: nodes 0: inside_gbps = 0: expected number above 0' zero.log ||
+  fail "a bad network file: $status, $(cat zero.log)"
+expect_refusal 2 "seconds" network --seconds 1
+
 # Progress: lines on the standard error, and on a terminal one line that is gone in the end.
 "$bench" decode --numel 1000 --rounds 1 --ranks 2,3 --progress-every 0 >/dev/null 2>progress.txt || fail "progress"
 [ "$(wc -l <progress.txt)" = 12 ] && ! grep -vqE '^decode: [0-9]+ %, [0-9]+ s so far, about [0-9]+ s left \(.* done\)$' progress.txt ||

@@ -108,6 +108,13 @@ expect_error 2 'comm.secret_file is of no use' -- "$train" quick.toml --set comm
 # At an address, as torchrun and srun name it; and where an earlier run left its file.
 export MASTER_ADDR=localhost MASTER_PORT=$((20000 + RANDOM % 10000))
 run at-address 2 --set compression.method=dragonn
+pids=()
+for rank in 0 1; do
+  RANK=$rank WORLD_SIZE=2 "$BIN/dragonn-bench" network --pairs --seconds 0.01 --json pairs.json >"pairs.$rank" 2>&1 &
+  pids+=($!)
+done
+for pid in "${pids[@]}"; do wait "$pid" || fail "pairs over TCP: $(cat pairs.0 pairs.1)"; done
+grep -q '"source": "measured over tcp by' pairs.json && grep -q '"workers": 2' pairs.json || fail "pairs over TCP: $(cat pairs.json)"
 for rank in 0 1; do
   RANK=$rank WORLD_SIZE=2 "$BIN/dragonn-bench" network >>bench.log 2>&1 &
 done

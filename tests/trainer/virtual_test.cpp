@@ -9,6 +9,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "comm/network_file.h"
+#include "comm/node_links.h"
 #include "comm/virtual/virtual_worker.h"
 #include "core/file.h"
 #include "tests/exchange/combinations.h"
@@ -375,8 +377,36 @@ TEST_SUITE("trainer") {
     CHECK_THROWS_WITH_AS(
         quick_config({"compression.method=topk", "compression.share=by_link"}),
         "quick.toml: compression.share = \"by_link\" needs the rates of the links: expected network.model = "
-        "\"alpha-beta\" and network.up_gbps, with a rate for each node",
+        "\"alpha-beta\" and network.up_gbps, with a rate for each node, or network.file",
         ConfigError);
+  }
+
+  TEST_CASE("virtual: a network file has the bits and times of the keys that say the same") {
+    const Overrides training{"compression.method=topk", "comm.hierarchy=node"};
+    const VirtualRun keys =
+        run_of(3, zero_compute(1, {training[0], training[1], "network.nodes=[2,1]", "network.up_gbps=[0.08,0.008]"}));
+    const comm::NetworkModel between{kLatency, kBytesPerSecond};
+    comm::NodeLinks links =
+        quick_config(zero_compute(1, {"network.nodes=[2,1]", "network.up_gbps=[0.08,0.008]"})).network.node_links(3);
+    links.down = {kBytesPerSecond, kBytesPerSecond};
+    links.pairs.assign(4, {kLatency, links.up[0]});
+    const TemporaryFolder folder;
+    const std::string path = (folder.path() / "net.json").string();
+    write_file_atomically(path, comm::network_file_text(links, ""));
+    const Overrides described{"network.compute=zero", "network.model=alpha-beta", "network.file=" + path, training[0],
+                              training[1]};
+    const VirtualRun file = run_of(3, described);
+    CHECK(file.losses() == keys.losses());
+    CHECK(file.times() == keys.times());
+    CHECK(file.summary["parameters_hash"] == keys.summary["parameters_hash"]);
+    CHECK(file.summary["network"]["file"] == path);
+    CHECK_THROWS_WITH_AS(local_options(quick_config(described), 4),
+                         ("network.file = \"" + path + "\" has 3 workers: expected 4 in all").c_str(), ConfigError);
+    links.pairs[1].bytes_per_second = links.up[1] / 10;
+    write_file_atomically(path, comm::network_file_text(links, ""));
+    const VirtualRun slower = run_of(3, described);
+    CHECK(slower.losses() == keys.losses());
+    CHECK(slower.times().back() > keys.times().back());
   }
 
   TEST_CASE("virtual: nodes that do not fit the workers are refused") {

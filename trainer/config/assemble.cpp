@@ -19,32 +19,50 @@
 namespace dragonn::trainer {
 namespace {
 
+/// A key of [network], and whether it says something else than its default.
+using SetKey = std::pair<const char*, bool>;
+
+/// Returns the keys that say what a network file says, too.
+std::vector<SetKey> keys_of_links(const NetworkConfig& network) {
+  const NetworkKeys initial;
+  return {{"preset", network.preset != initial.preset},
+          {"latency_us", network.latency_us.number.has_value()},
+          {"gbps", network.gbps.number.has_value()},
+          {"workers_per_node", network.workers_per_node != initial.workers_per_node},
+          {"nodes", !network.nodes.empty()},
+          {"inside_latency_us", network.inside_latency_us != initial.inside_latency_us},
+          {"inside_gbps", network.inside_gbps != initial.inside_gbps},
+          {"up_gbps", !network.up_gbps.empty()},
+          {"down_gbps", !network.down_gbps.empty()}};
+}
+
 void check_network(const NetworkConfig& network) {
   require(network.slowest == 1 || network.step_ms > 0,
           "network.slowest = {} multiplies network.step_ms, which is 0: expected network.step_ms above 0",
           network.slowest);
-  const bool has_preset = network.preset != "none", is_measured = network.compute == comm::Compute::kMeasured;
-  const bool has_latency = network.latency_us.number.has_value(), has_gbps = network.gbps.number.has_value();
+  std::vector<SetKey> keys = keys_of_links(network);
   if (network.model == NetworkKind::kNone) {
-    const std::pair<const char*, bool> keys[] = {{"preset", has_preset},
-                                                 {"latency_us", has_latency},
-                                                 {"gbps", has_gbps},
-                                                 {"step_ms", network.step_ms > 0},
-                                                 {"workers_per_node", network.workers_per_node > 1},
-                                                 {"nodes", !network.nodes.empty()},
-                                                 {"up_gbps", !network.up_gbps.empty()},
-                                                 {"down_gbps", !network.down_gbps.empty()},
-                                                 {"compute", !is_measured}};
+    keys.insert(keys.end(), {{"step_ms", network.step_ms > 0},
+                             {"compute", network.compute != comm::Compute::kMeasured},
+                             {"file", !network.file.empty()}});
     for (const auto& [key, is_set] : keys) {
       require(!is_set, "network.{} is of no use with network.model = \"none\": expected network.model = \"alpha-beta\"",
               key);
     }
     return;
   }
-  require(
-      has_preset || (has_latency && has_gbps),
-      "network.model = \"{}\" lacks network.{}: expected network.latency_us and network.gbps, or network.preset = {}",
-      name_of(network.model), has_latency ? "gbps" : "latency_us", fmt::join(comm::network_preset_names(), " | "));
+  if (!network.file.empty()) {
+    for (const auto& [key, is_set] : keys) {
+      require(!is_set, "network.{} does not go with network.file = \"{}\", which says it: expected one of the two", key,
+              network.file);
+    }
+    return;
+  }
+  const bool has_latency = network.latency_us.number.has_value(), has_gbps = network.gbps.number.has_value();
+  require(network.preset != "none" || (has_latency && has_gbps),
+          "network.model = \"{}\" lacks network.{}: expected network.latency_us and network.gbps, or network.preset = "
+          "{}, or network.file",
+          name_of(network.model), has_latency ? "gbps" : "latency_us", fmt::join(comm::network_preset_names(), " | "));
 }
 
 /// Returns a warning where what a worker does not send is lost.
@@ -121,6 +139,7 @@ std::vector<std::string> config_warnings(const Config& config) {
 
 RunSpec::RunSpec(Config config) : Config(std::move(config)), rules(exchange_rules(*this)) {
   check_network(network);
+  network.read_links();
   require(train.patience == 0 || train.eval_every_epochs > 0,
           "train.patience = {} counts evaluations, and train.eval_every_epochs = 0 makes none before the end: expected "
           "train.eval_every_epochs of at least 1, or train.patience = 0",

@@ -15,7 +15,7 @@
 #include "codec/values/value_codec.h"
 #include "comm/communicator.h"
 #include "comm/network_model.h"
-#include "comm/virtual/shared_network.h"
+#include "comm/node_links.h"
 #include "comm/virtual/virtual_worker.h"
 #include "compress/density_schedule.h"
 #include "core/choice.h"
@@ -182,7 +182,13 @@ struct CommConfig : CommKeys {
 
 /// The table [network].
 struct NetworkConfig : NetworkKeys {
-  /// Returns the modelled network; empty with model none.
+  /// The content of `file`; empty without one. This is no key.
+  std::optional<comm::NodeLinks> links;
+
+  /// Reads `file`, if one is set. @throws ConfigError if it cannot be read, or is no network file.
+  void read_links();
+  /// Returns the modelled network; empty with model none. Of a file it is what the slowest pair of nodes has
+  /// (comm::slowest_path): predictions by formula, decisions and warnings know one latency and one bandwidth.
   std::optional<comm::NetworkModel> modelled() const;
   /// Returns the nodes of a virtual cluster of so many workers; NodeLinks::is_plain() if each worker has its own link.
   /// @throws ConfigError for nodes with more or fewer workers, or a number of rates that is not that of the nodes.

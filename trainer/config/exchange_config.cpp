@@ -312,9 +312,9 @@ namespace {
 
 /// Checks what can be known of unlike shares before the workers are.
 void check_shares(const Config& config, exchange::ExchangeRules rules) {
-  require(!config.network.up_gbps.empty(),
+  require(!config.network.up_gbps.empty() || config.network.links,
           "compression.share = \"by_link\" needs the rates of the links: expected network.model = \"alpha-beta\" and "
-          "network.up_gbps, with a rate for each node");
+          "network.up_gbps, with a rate for each node, or network.file");
   require(rules.selects(),
           "compression.share = \"by_link\" needs a sparsifier: expected a method that selects entries");
   rules.shares = {1};
@@ -325,8 +325,8 @@ void check_shares(const Config& config, exchange::ExchangeRules rules) {
 std::vector<double> link_shares(const Config& config, const comm::Nodes& nodes, bool by_node) {
   const comm::NodeLinks links = config.network.node_links(nodes.ranks());
   require(!by_node || std::cmp_equal(links.up.size(), nodes.count()),
-          "network.up_gbps has {} rates, and the workers are on {} nodes: expected one for each node", links.up.size(),
-          nodes.count());
+          "network.{} has {} rates, and the workers are on {} nodes: expected one for each node",
+          config.network.links ? "file" : "up_gbps", links.up.size(), nodes.count());
   std::vector<double> shares;
   for (std::size_t node = 0; node < links.up.size(); ++node) {
     const int workers = by_node || links.workers.empty() ? 1 : links.workers[node];

@@ -51,6 +51,7 @@ Json to_json(const NetworkConfig& config) {
   if (!config.nodes.empty()) json["nodes"] = config.nodes;
   if (!config.up_gbps.empty()) json["up_gbps"] = config.up_gbps;
   if (!config.down_gbps.empty()) json["down_gbps"] = config.down_gbps;
+  if (!config.file.empty()) json["file"] = config.file;
   return json;
 }
 

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares what training steps take on shaped TCP with what the virtual cluster says they take.
+
+    scripts/netns_steps.py [--hosts 4] [--rates 10mbit:50mbit:20mbit/100mbit,100mbit,100mbit,100mbit] [--inner-steps 1,8,32] ...
+
+For every network scripts/netns_cluster.sh makes a cluster (root is needed), `dragonn-bench network --pairs` measures it there, and
+`dragonn-train` trains a perceptron of a million parameters on it, over TCP: synchronously, and with so many local steps between two
+exchanges. Then as many local workers make the same steps on a virtual cluster with the measured network (`network.file`). There a
+step computes for as long as it did on the hosts (`network.step_ms`), all parts of a step but the exchange, since what four hosts'
+processes do to each other on few cores is no matter of the network. Times are medians over rounds, from exchange to exchange.
+
+Writes all rows to JSON (a row of an earlier call is kept and not measured again unless --again), and prints the table in Markdown.
+Run it on a quiet machine: `chrt -f 1 scripts/netns_steps.py` keeps other processes off the cores. Exit code: 0 all rows are there,
+1 a run failed, 77 this machine has no such hosts.
+"""
+import pathlib
+import statistics
+import sys
+import tempfile
+
+from runs import (BIN, CLUSTER, ROOT, Rows, expect_known, make_parser, metrics, obstacle, output_of, run_main, sets, summary, table,
+                  words)
+
+EVEN = ["10mbit", "50mbit", "200mbit", "1gbit"]
+UNEVEN = ["10mbit/50mbit,50mbit,50mbit,50mbit", "200mbit,200mbit,50mbit,200mbit", "200mbit,1gbit/200mbit,1gbit,50mbit/1gbit"]
+METHODS = {
+    "dense": {"compression.method": "dense"},
+    "topk": {"compression.method": "topk", "compression.density": 0.1, "compression.bucket": "model"},
+    "topk_direct": {"compression.method": "topk", "compression.density": 0.1, "compression.bucket": "model",
+                    "compression.allgather.route": "direct"},
+    "gtopk": {"compression.method": "gtopk", "compression.density": 0.1},
+}
+# A step computes for a few milliseconds, and sends much.
+MODEL = {"model.hidden": [1000, 800], "train.batch_size": 2, "train.epochs": 1000, "train.eval_every_epochs": 0,
+         "checkpoint.every_epochs": 0, "logging.advice": "false", "comm.timeout_s": 300}
+BACKENDS = {"mpi": {}, "tcp": {"comm.backend": "tcp", "comm.rendezvous": "tcp:198.18.0.1:29400"}}
+WAITS = {"exchange", "exchange_hidden", "exchange_exposed"}  # parts that are no computing, or shares of other parts
+
+
+def parse_arguments():
+    parser = make_parser(__doc__)
+    parser.add_argument("--hosts", default="4", help="and ranks on each, as 4x2")
+    parser.add_argument("--rates", type=lambda text: text.split(":"), default=EVEN + UNEVEN,
+                        help="networks, with colons; each as scripts/netns_cluster.sh takes it")
+    parser.add_argument("--methods", type=words, default=["dense", "topk"], help=",".join(METHODS))
+    parser.add_argument("--inner-steps", type=lambda text: [int(word) for word in words(text)], default=[1, 8, 32],
+                        help="local steps between two exchanges; 1: synchronous training")
+    parser.add_argument("--backend", default="tcp", choices=BACKENDS, help="of the hosts' ranks")
+    parser.add_argument("--rounds", type=int, default=5, help="exchanges whose time counts, after one that does not")
+    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "netns-steps.json")
+    parser.add_argument("--again", action="store_true", help="measure what is in the JSON file anew")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
+    options = parser.parse_args()
+    expect_known(parser, "methods", options.methods, METHODS)
+    return options
+
+
+def workers_of(hosts):
+    count, _, ranks = hosts.partition("x")
+    return int(count) * int(ranks or 1)
+
+
+class Network:
+    """Hosts at some rates, which are measured once."""
+
+    def __init__(self, options, rates, folder):
+        self.options, self.rates, self.folder = options, rates, folder
+        self.file = folder / "net.json"
+
+    def on_hosts(self, *command):
+        return output_of([CLUSTER, "run", self.options.hosts, self.rates, "--", *command])
+
+    def measure(self):
+        if not self.file.exists():
+            self.on_hosts(self.options.bin / "dragonn-bench", "network", "--pairs", "--json", self.file)
+
+    def training(self, method, inner_steps):
+        update = {} if inner_steps == 1 else {"update.scheme": "local", "update.inner_steps": inner_steps}
+        steps = {"train.max_steps": inner_steps * (self.options.rounds + 1), "logging.every_steps": inner_steps}
+        config = ROOT / "configs" / "synthetic_quick.toml"
+        return [self.options.bin / "dragonn-train", config, *sets(MODEL | METHODS[method] | update | steps)]
+
+    def row(self, method, inner_steps):
+        self.measure()
+        command, name = self.training(method, inner_steps), f"{method}-{inner_steps}"
+        hosts, virtual = self.folder / f"{name}-hosts", self.folder / f"{name}-virtual"
+        self.on_hosts(*command, *sets(BACKENDS[self.options.backend]), "--output", hosts)
+        seconds, computing = times_of(hosts, inner_steps)
+        described = {"network.model": "alpha-beta", "network.file": self.file, "network.compute": "zero",
+                     "network.step_ms": 1000 * computing}
+        output_of([*command, "--workers", workers_of(self.options.hosts), *sets(described), "--output", virtual])
+        seconds_virtual, _ = times_of(virtual, inner_steps)
+        if summary(hosts)["parameters_hash"] != summary(virtual)["parameters_hash"]:
+            raise RuntimeError(f"{self.rates}, {name}: the hosts and the virtual cluster did not compute the same")
+        return {"seconds": seconds, "seconds_virtual": seconds_virtual, "ratio": seconds / seconds_virtual,
+                "seconds_computing": computing, "bytes_sent_max": metrics(virtual, "step")[-1]["bytes_sent"]["max"]}
+
+
+def times_of(folder, inner_steps):
+    """The median seconds of a step, and of its computing, over the rounds of a run but the first."""
+    lines = metrics(folder, "step")
+    taken = [later["time"] - earlier["time"] for earlier, later in zip(lines, lines[1:])]
+    computing = [sum(seconds for part, seconds in line["seconds"].items() if part not in WAITS) for line in lines[1:]]
+    return statistics.median(taken) / inner_steps, statistics.median(computing) / inner_steps
+
+
+def measure(options, known):
+    """Adds to `known` what is missing. Returns how many runs failed."""
+    failed = 0
+    for rates in options.rates:
+        with tempfile.TemporaryDirectory() as folder:
+            network = Network(options, rates, pathlib.Path(folder))
+            for method in options.methods:
+                for inner_steps in options.inner_steps:
+                    case = {"hosts": options.hosts, "rates": rates, "backend": options.backend, "method": method,
+                            "inner_steps": inner_steps}
+                    if known.has(case) and not options.again:
+                        continue
+                    print(f"netns_steps: {rates} {method}, {inner_steps} steps", file=sys.stderr)
+                    try:
+                        row = network.row(method, inner_steps)
+                    except (RuntimeError, OSError) as error:
+                        failed += 1
+                        print(f"netns_steps: failed: {error}", file=sys.stderr)
+                        continue
+                    known[:] = [row for row in known if not case.items() <= row.items()]
+                    known.add([case | row])
+    return failed
+
+
+def report(options, known):
+    """A line per network, a column per method and number of steps: milliseconds of a step, over what the virtual clock says."""
+    rows = {(row["rates"], row["method"], row["inner_steps"]): row for row in known
+            if row["hosts"] == options.hosts and row["backend"] == options.backend}
+    columns = [(method, steps) for method in options.methods for steps in options.inner_steps]
+    lines, ratios = [], []
+    for rates in options.rates:
+        cells = []
+        for column in columns:
+            row = rows.get((rates, *column))
+            cells.append(f"{1000 * row['seconds']:.4g} ms ({row['ratio']:.2f})" if row else "")
+            ratios += [row["ratio"]] if row else []
+        lines.append([f"`{rates}`", *cells])
+    yield table([f"{options.hosts} hosts", *(f"`{method}`, {steps}" for method, steps in columns)], lines)
+    if ratios:
+        within = sum(abs(ratio - 1) <= 0.1 for ratio in ratios)
+        yield f"\n{within} of {len(ratios)} within 10 %; ratios from {min(ratios):.3f} to {max(ratios):.3f}."
+
+
+def main():
+    options = parse_arguments()
+    if reason := obstacle("json"):
+        print(f"netns_steps: {reason}", file=sys.stderr)
+        return 77
+    known = Rows(options.json)
+    failed = measure(options, known)
+    print("\n".join(report(options, known)))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    run_main(main)
