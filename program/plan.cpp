@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -15,8 +14,9 @@
 
 #include "comm/launcher.h"
 #include "comm/machine.h"
+#include "comm/measure_pairs.h"
 #include "comm/mpi/mpi.h"
-#include "comm/network_model.h"
+#include "comm/network_file.h"
 #include "comm/nodes.h"
 #include "comm/tcp/tcp.h"
 #include "core/error.h"
@@ -36,31 +36,19 @@ using trainer::require;
 /// A network that launched workers have measured between them.
 struct MeasuredNetwork {
   int rank = 0, workers = 1;
-  comm::NetworkModel model = {};
-  std::vector<int> nodes = {};  ///< workers of each node; empty: the nodes say nothing
+  comm::NodeLinks links = {};
 };
-
-/// Collective. Measures between the first workers of two nodes, or of one.
-MeasuredNetwork measure(comm::Communicator& communicator, const trainer::CommConfig& config) {
-  require(communicator.size() > 1, "--measure: one worker was launched: expected 2 or more");
-  MeasuredNetwork measured{.rank = communicator.rank(), .workers = communicator.size()};
-  measured.model = comm::measure_network(communicator);
-  const int per_node = static_cast<int>(config.workers_per_node);
-  const comm::Nodes nodes =
-      per_node > 0 ? comm::Nodes::of_size(communicator.size(), per_node) : comm::find_nodes(communicator);
-  if (nodes.count() == 1) return measured;
-  for (int node = 0; node < nodes.count(); ++node)
-    measured.nodes.push_back(static_cast<int>(nodes.ranks_of(node).size()));
-  require(
-      nodes == comm::Nodes::of_sizes(measured.nodes),
-      "--measure: neighbouring ranks are on different nodes: expected a launcher that fills one node after the other");
-  return measured;
-}
 
 /// Runs as one of the launched processes until they have measured their network.
 MeasuredNetwork measure_launched(const trainer::CommConfig& config) {
   MeasuredNetwork measured;
-  const auto run_rank = [&](comm::Communicator& communicator) { measured = measure(communicator, config); };
+  const auto run_rank = [&](comm::Communicator& communicator) {
+    require(communicator.size() > 1, "--measure: one worker was launched: expected 2 or more");
+    const int per_node = static_cast<int>(config.workers_per_node);
+    const comm::Nodes nodes =
+        per_node > 0 ? comm::Nodes::of_size(communicator.size(), per_node) : comm::find_nodes(communicator);
+    measured = {communicator.rank(), communicator.size(), comm::measure_pairs(communicator, nodes)};
+  };
   if (config.process_backend() == trainer::Backend::kTcp) {
     comm::run_tcp(comm::tcp_options(config.rendezvous, config.timeout_s, config.secret_file), run_rank);
   } else {
@@ -73,21 +61,14 @@ MeasuredNetwork measure_launched(const trainer::CommConfig& config) {
   return measured;
 }
 
-/// Returns the overrides that describe a measured network.
-std::vector<std::string> settings_of(const MeasuredNetwork& measured) {
-  return {"network.model=alpha-beta",
-          "network.preset=none",
-          fmt::format("network.latency_us={}", measured.model.latency_us()),
-          fmt::format("network.gbps={}", measured.model.gbps()),
-          "network.up_gbps=[]",
-          "network.down_gbps=[]",
-          "network.workers_per_node=1",
-          fmt::format("network.nodes=[{}]", fmt::join(measured.nodes, ", ")),
-          fmt::format("comm.workers={}", measured.workers)};
+/// Returns the overrides that name a network file.
+std::vector<std::string> settings_of_network_file(const fs::path& file) {
+  return {"network.model=alpha-beta", fmt::format("network.file={}", to_toml(SettingValue(file.string())))};
 }
 
-/// Returns the overrides that a file of the table [network] is, with or without the table's header.
+/// Returns the overrides that a file stands for: a network file, or the table [network], with or without its header.
 std::vector<std::string> settings_of(const fs::path& file) {
+  if (file.extension() == ".json") return settings_of_network_file(file);
   constexpr std::size_t kMostBytes = std::size_t{1} << 20;
   const trainer::RawConfig raw = trainer::read_toml(read_text_file(file, kMostBytes), file.string());
   std::vector<std::string> settings{"network.model=alpha-beta"};
@@ -99,6 +80,18 @@ std::vector<std::string> settings_of(const fs::path& file) {
   require(!raw.keys.empty(), "--network {}: no keys: expected those of the table [network], as gbps and latency_us",
           file.string());
   return settings;
+}
+
+/// Returns a config on another network than its own, if there is one. Its computing stays, and overrides win.
+trainer::RawConfig on_network(trainer::RawConfig raw, const std::vector<std::string>& network,
+                              const std::vector<std::string>& overrides) {
+  if (network.empty()) return raw;
+  std::erase_if(raw.keys, [](const trainer::RawKey& key) {
+    return key.table == "network" && key.name != "compute" && key.name != "step_ms" && key.name != "slowest";
+  });
+  for (const std::string& setting : network) apply_override(raw, setting);
+  for (const std::string& setting : overrides) apply_override(raw, setting);
+  return raw;
 }
 
 class PlanCommand {
@@ -115,8 +108,12 @@ class PlanCommand {
         ->check(CLI::Range(2, 4096))
         ->type_name("P");
     auto* const network = command.add_option_group("network", "At most one; without one the config's [network]");
-    network->add_option("--network", network_, "TOML file with the keys of the table [network]")->type_name("FILE");
-    network->add_flag("--measure", measures_, "Measure the network of the workers that a launcher has started");
+    network->add_option("--network", network_, "Network file (JSON), or TOML file with the keys of the table [network]")
+        ->type_name("FILE");
+    network
+        ->add_option("--measure", measured_,
+                     "Measure the network of the launched workers, and write it to this network file")
+        ->type_name("FILE");
     network->require_option(0, 1);
     command
         .add_option(
@@ -143,7 +140,7 @@ class PlanCommand {
     command.add_flag("--all", request_.search.try_all, "Try every candidate, and write the times of all to --json");
     command.add_option("--output", output_, "Write the config with the first proposal to this TOML file")
         ->type_name("FILE");
-    command.add_flag("--force", force_, "Replace the file of --output");
+    command.add_flag("--force", force_, "Replace the files of --output and --measure");
     command
         .add_option("--json", json_, "Write the plan as JSON to a file; -: the standard output, in place of the text")
         ->type_name("FILE|-");
@@ -152,24 +149,23 @@ class PlanCommand {
   int run() {
     log::set_level(log::Level::kWarning);
     for (const std::string& file : plugins_) trainer::load_plugin_methods(file, "--plugin " + file);
-    require(!measures_ || !workers_, "--workers does not go with --measure, which counts the launched workers");
+    require(measured_.empty() || !workers_, "--workers does not go with --measure, which counts the launched workers");
     std::vector<std::string> own = overrides_;
     if (workers_) own.push_back(fmt::format("comm.workers={}", *workers_));
-    require(output_.empty() || force_ || !fs::exists(output_),
-            "--output {}: the file exists: expected another name, or "
-            "--force",
-            output_.string());
+    require_new("--output", output_);
+    require_new("--measure", measured_);
     if (memory_gb_) request_.memory_bytes = *memory_gb_ * 1e9;
     std::vector<std::string> assumed;
     if (!network_.empty()) assumed = settings_of(network_);
-    if (measures_) {
+    if (!measured_.empty()) {
       const MeasuredNetwork measured = measure_launched(trainer::load_comm_config(config_, own));
       if (measured.rank != 0) return 0;
-      assumed = settings_of(measured);
+      write_file_atomically(measured_, comm::network_file_text(measured.links, "measured by dragonn plan --measure"));
+      assumed = settings_of_network_file(measured_);
+      assumed.push_back(fmt::format("comm.workers={}", measured.workers));
     }
     const trainer::ConfigVariants file(trainer::read_raw_config(config_, own));
-    assumed.insert(assumed.end(), own.begin(), own.end());
-    const trainer::ConfigVariants variants(trainer::read_raw_config(config_, assumed));
+    const trainer::ConfigVariants variants(on_network(trainer::read_raw_config(config_, own), assumed, own));
     const trainer::Plan plan = trainer::make_plan(variants, trainer::all_evidence(), request_);
     if (json_ != "-") fmt::print("{}", trainer::describe(plan));
     if (!json_.empty()) write_json(trainer::to_json(plan, request_.search.try_all));
@@ -179,6 +175,10 @@ class PlanCommand {
   }
 
  private:
+  void require_new(const char* option, const fs::path& file) const {
+    require(file.empty() || force_ || !fs::exists(file), "{} {}: the file exists: expected another name, or --force",
+            option, file.string());
+  }
   void write_json(const std::string& text) const {
     if (json_ == "-") {
       fmt::print("{}", text);
@@ -188,11 +188,11 @@ class PlanCommand {
   }
 
   std::string config_, json_;
-  fs::path network_, output_;
+  fs::path network_, measured_, output_;
   std::vector<std::string> overrides_, plugins_;
   std::optional<int> workers_;
   std::optional<double> memory_gb_;
-  bool measures_ = false, force_ = false;
+  bool force_ = false;
   trainer::PlanRequest request_;
 };
 

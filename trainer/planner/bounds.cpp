@@ -3,29 +3,44 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "comm/nodes.h"
-#include "trainer/run/plan.h"
+#include "comm/node_links.h"
 
 namespace dragonn::trainer {
 namespace {
 
 /// A part is told if doubling it saves this share.
 constexpr double kMatters = 0.02;
-/// Links of larger clusters are not asked for one by one.
-constexpr std::size_t kMostLinks = 32;
+/// The links of larger clusters are not asked for one by one.
+constexpr std::size_t kMostNodes = 16;
 
 void double_rates(std::vector<double>& rates) {
   for (double& rate : rates) rate *= 2;
 }
 
-/// Returns the config with all links, of nodes and inside them, twice as fast.
+void double_rates(std::vector<comm::NetworkModel>& links) {
+  for (comm::NetworkModel& link : links) link.bytes_per_second *= 2;
+}
+
+void halve_latencies(std::vector<comm::NetworkModel>& links) {
+  for (comm::NetworkModel& link : links) link.latency_seconds /= 2;
+}
+
+/// Returns the config with all links, of nodes, between them and inside them, twice as fast.
 RunSpec with_rates(RunSpec config) {
   NetworkConfig& network = config.network;
-  network.gbps.number = 2 * config.network.modelled()->gbps();
+  if (network.links) {
+    double_rates(network.links->up);
+    double_rates(network.links->down);
+    double_rates(network.links->pairs);
+    double_rates(network.links->inside);
+    return config;
+  }
+  network.gbps.number = 2 * network.modelled()->gbps();
   double_rates(network.up_gbps);
   double_rates(network.down_gbps);
   network.inside_gbps *= 2;
@@ -33,8 +48,14 @@ RunSpec with_rates(RunSpec config) {
 }
 
 RunSpec with_latency(RunSpec config) {
-  config.network.latency_us.number = config.network.modelled()->latency_us() / 2;
-  config.network.inside_latency_us /= 2;
+  NetworkConfig& network = config.network;
+  if (network.links) {
+    halve_latencies(network.links->pairs);
+    halve_latencies(network.links->inside);
+    return config;
+  }
+  network.latency_us.number = network.modelled()->latency_us() / 2;
+  network.inside_latency_us /= 2;
   return config;
 }
 
@@ -43,13 +64,31 @@ RunSpec with_computing(RunSpec config) {
   return config;
 }
 
-/// Returns the rates of all links in one direction, which a config need not list.
-std::vector<double> all_rates(const RunSpec& config, const std::vector<double>& rates) {
-  if (!rates.empty()) return rates;
+std::size_t nodes_of(const RunSpec& config) {
   const comm::NodeLinks links = config.network.node_links(static_cast<int>(config.comm.workers));
-  const std::size_t count =
-      links.workers.empty() ? static_cast<std::size_t>(config.comm.workers) : links.workers.size();
-  return std::vector<double>(count, config.network.modelled()->gbps());
+  return links.workers.empty() ? static_cast<std::size_t>(config.comm.workers) : links.workers.size();
+}
+
+/// Returns the config with twice the rate out of a node, or into it, to and from all others.
+RunSpec with_node(RunSpec config, std::size_t node, bool is_out) {
+  NetworkConfig& network = config.network;
+  const std::size_t count = nodes_of(config);
+  if (network.links) {
+    (is_out ? network.links->up : network.links->down)[node] *= 2;
+    std::vector<comm::NetworkModel>& pairs = network.links->pairs;
+    for (std::size_t other = 0; other < count && !pairs.empty(); ++other)
+      pairs[is_out ? node * count + other : other * count + node].bytes_per_second *= 2;
+    return config;
+  }
+  std::vector<double>& rates = is_out ? network.up_gbps : network.down_gbps;
+  if (rates.empty()) rates.assign(count, network.modelled()->gbps());
+  rates[node] *= 2;
+  return config;
+}
+
+/// Returns whether nodes, or what connects them, are unlike.
+bool differ(const NetworkConfig& network) {
+  return network.links || !network.up_gbps.empty() || !network.down_gbps.empty() || !network.nodes.empty();
 }
 
 }  // namespace
@@ -65,18 +104,11 @@ std::vector<Bound> find_bounds(const RunSpec& config, const StepSeconds& step_se
   if (config.network.step_ms > 0) ask("computing", with_computing(config));
   ask("latency", with_latency(config));
   const bool rates_matter = ask("the rates of all links", with_rates(config)) >= kMatters;
-  const NetworkConfig& network = config.network;
-  const std::size_t links = all_rates(config, {}).size();
-  const bool differ = !network.up_gbps.empty() || !network.down_gbps.empty() || !network.nodes.empty();
-  if (rates_matter && differ && links <= kMostLinks) {
-    for (std::size_t node = 0; node < links; ++node) {
-      for (const bool out : {true, false}) {
-        RunSpec better = config;
-        std::vector<double>& rates = out ? better.network.up_gbps : better.network.down_gbps;
-        rates = all_rates(config, rates);
-        rates[node] *= 2;
-        ask(fmt::format("the link {} node {}", out ? "out of" : "into", node), better);
-      }
+  const std::size_t nodes = nodes_of(config);
+  if (rates_matter && differ(config.network) && nodes <= kMostNodes) {
+    for (std::size_t node = 0; node < nodes; ++node) {
+      for (const bool is_out : {true, false})
+        ask(fmt::format("the link {} node {}", is_out ? "out of" : "into", node), with_node(config, node, is_out));
     }
   }
   std::ranges::stable_sort(bounds, std::greater(), &Bound::saved);

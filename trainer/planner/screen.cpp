@@ -68,7 +68,7 @@ double Screen::seconds(const RunSpec& config) {
   double exposed = 0;
   if (has_levels) {
     const exchange::ExchangePlan plan = exchange::plan_exchange(rules, arena, density, workers);
-    const comm::NetworkModel inside = config.network.node_links(workers).inside;
+    const comm::NetworkModel inside = config.network.node_links(workers).inside.front();
     // Gradients come and sums go.
     exposed = 2 * inside.seconds(nodes.most() - 1, plan.inside_bytes) + plan.cost().seconds(link);
   } else {
