@@ -53,11 +53,6 @@ std::string name_of(const RunSpec& config) {
   return name;
 }
 
-/// Returns "key = new" of a change "key old -> new".
-std::string value_of(const std::string& change) {
-  return fmt::format("{} = {}", change.substr(0, change.find(' ')), change.substr(change.rfind("-> ") + 3));
-}
-
 /// Lists the settings of further families, of which most were never measured.
 std::vector<Settings> further_settings(const RunSpec& own) {
   std::vector<Settings> list;
@@ -89,7 +84,8 @@ std::vector<Settings> further_settings(const RunSpec& own) {
 /// Collects families, each once.
 class Families {
  public:
-  Families(const ConfigVariants& variants, const CandidateRules& rules) : variants_(variants), rules_(rules) {}
+  Families(const ConfigVariants& variants, const CandidateRules& rules)
+      : variants_(variants), rules_(rules), own_(variants.with({})) {}
 
   void add(const Settings& settings, Convergence convergence, const Evidence* evidence = nullptr) {
     RunSpec config;
@@ -98,24 +94,39 @@ class Families {
     } catch (const ConfigError&) {
       return;  // parts that do not fit this config's others
     }
-    std::string name = name_of(config);
-    for (const RunSpec& other : configs_) {
-      const std::vector<std::string> changes = convergence_changes(other, config);
-      if (changes.empty()) return;
-      if (name_of(other) == name_of(config)) name = fmt::format("{} ({})", name_of(config), value_of(changes.front()));
+    // Two configs that differ from a third one in the same way are the same.
+    Known known{name_of(config), convergence_changes(own_, config)};
+    std::string name = known.name;
+    for (const Known& other : known_) {
+      if (other.changes == known.changes) return;
+      if (other.name == known.name) name = fmt::format("{} ({})", known.name, difference(known, other));
     }
     const bool is_allowed = evidence == nullptr ? convergence == Convergence::kDense || rules_.unmeasured
                                                 : evidence->worse_percent <= rules_.most_worse_percent;
+    if (is_allowed) families_.push_back({name, settings, evidence, convergence, known.changes.empty()});
     // One that is left out is known all the same: another list may not bring it back.
-    configs_.push_back(config);
-    if (is_allowed) families_.push_back({name, settings, evidence, convergence});
+    known_.push_back(std::move(known));
   }
   std::vector<Family> take() { return std::move(families_); }
 
  private:
+  struct Known {
+    std::string name;
+    std::vector<std::string> changes;  // from the config as it is
+  };
+
+  /// Returns "key = value" of the first key in which two families differ.
+  static std::string difference(const Known& family, const Known& other) {
+    const auto is_own = [&](const std::string& change) { return !std::ranges::count(other.changes, change); };
+    const auto change = std::ranges::find_if(family.changes, is_own);
+    if (change == family.changes.end()) return "as configured";
+    return fmt::format("{} = {}", change->substr(0, change->find(' ')), change->substr(change->rfind("-> ") + 3));
+  }
+
   const ConfigVariants& variants_;
   const CandidateRules& rules_;
-  std::vector<RunSpec> configs_;
+  RunSpec own_;
+  std::vector<Known> known_;
   std::vector<Family> families_;
 };
 
@@ -216,7 +227,7 @@ std::vector<Candidate> list_candidates(const ConfigVariants& variants, std::size
   CandidateRules everything = rules;
   everything.most_worse_percent = 1e9;
   for (const Family& family : families(variants, parameters, table, everything)) {
-    if (!convergence_changes(variants.with(family.settings), own).empty()) continue;
+    if (!family.is_own) continue;
     first.evidence = family.evidence;
     first.convergence = family.convergence;
     first.family = family.name;

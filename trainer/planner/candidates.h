@@ -67,6 +67,7 @@ struct Family {
   std::vector<std::string> settings;  ///< without those that change no result
   const Evidence* evidence = nullptr;
   Convergence convergence = Convergence::kUnknown;
+  bool is_own = false;  ///< the config as it is learns the same
 };
 
 /// Returns the families that the rules allow: dense, those of `table` that speak for the run, and with
