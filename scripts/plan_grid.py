@@ -7,7 +7,7 @@ that was predicted.
 
 Usage:
   scripts/plan_grid.py --output grid.json [--grid small|full] [--markdown FILE] [--bin build/release/bin] [--points N]
-  scripts/plan_grid.py --hosts 4 --rates 10mbit,50mbit,200mbit,1gbit --output hosts.json     # needs root: real messages
+  scripts/plan_grid.py --hosts 4 --output hosts.json [--rates RATES...]      # needs root: real messages
 
 On virtual networks a step's computing takes a described time, and other work none, so that every time is exact. With --hosts every
 worker is a host of scripts/netns_cluster.sh: the plan measures their network, and dragonn-train runs five candidates there, by wall
@@ -127,8 +127,9 @@ class Runner:
         """By wall clock: the first of each of five families, or further candidates of the first ones."""
         cluster = [CLUSTER, "run", self.options.hosts, p["rate"], "--"]
         base = self.settings(p["model"])
-        result = self.folder / "plan.json"
-        output_of([*cluster, self.program("dragonn"), "plan", self.config, *sets(base), "--measure", "--all", "--json", result])
+        result, links = self.folder / "plan.json", self.folder / "network.json"
+        output_of([*cluster, self.program("dragonn"), "plan", self.config, *sets(base), "--measure", links, "--force", "--all",
+                   "--json", result])
         planned = json.loads(result.read_text())
         first = planned["proposals"][0]
         others, families = [], {first["family"]}
@@ -144,7 +145,7 @@ class Runner:
                 walls.setdefault(" ".join(c["settings"]), []).append((stop - start) / (end - begin))
         seconds = {settings: statistics.median(times) for settings, times in walls.items()}
         mine = seconds[" ".join(first["settings"])]
-        return {**p, "network": planned["network"], "step_seconds": planned["step"]["seconds"], "proposal": first["family"],
+        return {**p, "network": json.loads(links.read_text()), "step_seconds": planned["step"]["seconds"], "proposal": first["family"],
                 "predicted": first["seconds"], "seconds": mine, "best_seconds": min(seconds.values()),
                 "ratio": mine / min(seconds.values()), "right": mine <= (1 + WALL_TOLERANCE) * min(seconds.values()),
                 "candidates": [{"family": c["family"], "settings": c["settings"], "predicted": c["seconds"],
@@ -153,7 +154,7 @@ class Runner:
 
 def network_text(row):
     if "rate" in row:
-        return f"{row['rate']} ({row['network']})"
+        return f"{row['workers']} hosts, {row['rate']}"
     more = [f"{key} {row[key]}" for key in ("workers_per_node", "nodes", "up_gbps", "down_gbps") if key in row]
     return ", ".join([f"{row['workers']} workers, {row['gbps']:g} Gbit/s, {row['latency_us']:g} us", *more])
 
@@ -178,7 +179,8 @@ def main():
     parser.add_argument("--points", type=int, default=10**6)
     parser.add_argument("--models", type=words, default=list(MODELS))
     parser.add_argument("--hosts", type=int, default=0)
-    parser.add_argument("--rates", type=words, default=["10mbit", "50mbit", "200mbit", "1gbit"])
+    parser.add_argument("--rates", nargs="+", default=["50mbit", "200mbit", "100mbit,100mbit,100mbit,20mbit", "20mbit/100mbit"],
+                        help="rates of the hosts of each network, as scripts/netns_cluster.sh takes them")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     points = [p for p in grid_of(options.grid) if p["model"] in options.models] if not options.hosts else [
