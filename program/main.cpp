@@ -23,6 +23,7 @@
 #include "core/program_pages.h"
 #include "core/settings.h"
 #include "program/elastic.h"
+#include "program/plan.h"
 #include "program/sample.h"
 #include "program/tokenize.h"
 #include "trainer/command_line.h"
@@ -32,6 +33,7 @@ namespace {
 
 using namespace dragonn;
 using program::declare_coordinator;
+using program::declare_plan;
 using program::declare_replay;
 using program::declare_sample;
 using program::declare_tokenize;
@@ -138,6 +140,13 @@ const std::vector<Subcommand>& subcommands() {
          std::erase(arguments, "");
          return arguments;
        }},
+      {"plan",
+       "Say what to set for a config on a network",
+       {"plan run.toml", "plan run.toml --network slow.toml --workers 8 --output planned.toml",
+        "plan run.toml --step-seconds 0.12 --unmeasured"},
+       {},
+       {},
+       declare_plan},
       {"replay",
        "Repeat an elastic run on local workers, to the same bits",
        {"replay runs/a", "replay runs/a --until 120 --member 2"},

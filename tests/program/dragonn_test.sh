@@ -34,7 +34,7 @@ refused() {
   "$@" >/dev/null 2>refused.log || status=$?
   [ "$status" = 2 ] && [ "$(wc -l <refused.log)" = 1 ] && grep -qE -e "$pattern" refused.log || fail "$*: $status: $(cat refused.log)"
 }
-refused "^dragonn: unknown subcommand 'trian'; did you mean 'train'\? valid: bench, compare, config, coordinator, evaluate, export, list, replay, sample, tokenize, train$" \
+refused "^dragonn: unknown subcommand 'trian'; did you mean 'train'\? valid: bench, compare, config, coordinator, evaluate, export, list, plan, replay, sample, tokenize, train$" \
   "$dragonn" trian run.toml
 refused "^dragonn: no subcommand; valid: bench, " "$dragonn"
 refused "^dragonn export: .*FILE.*dragonn export --help" "$dragonn" export run

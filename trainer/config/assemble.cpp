@@ -166,6 +166,16 @@ RunSpec load_config(const std::filesystem::path& path, std::span<const std::stri
   return spec;
 }
 
+RawConfig read_raw_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  RawConfig raw = read_config_file(path);
+  load_plugins(raw, path.parent_path(), overrides);
+  for (const std::string& assignment : overrides) apply_override(raw, assignment);
+  std::vector<std::string> files;
+  for (const LoadedPlugin& plugin : loaded_plugins()) files.push_back(plugin.file.string());
+  if (!files.empty()) apply_override(raw, "plugins=" + dragonn::to_toml(SettingValue(files)));
+  return raw;
+}
+
 void load_plugins_of(const std::filesystem::path& path, std::span<const std::string> overrides) {
   load_plugins(read_config_file(path), path.parent_path(), overrides);
 }

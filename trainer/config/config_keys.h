@@ -2,6 +2,7 @@
 /// Config keys: those of config_keys.def and the settings of components, each bound to its place in Config.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -58,6 +59,10 @@ struct ConfigSchema {
 
 /// Returns all keys, and the components that are registered now.
 ConfigSchema config_schema();
+
+/// Reads a TOML file as load_config does, up to its keys with the overrides, for resolve_config. It then names the
+/// plug-ins of this process by absolute paths, if there are any. @throws ConfigError, as load_config.
+RawConfig read_raw_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
 
 /// Applies `overrides`, fills in defaults, resolves the method, and checks each key. @param complete required keys must
 /// be there; otherwise a model or data set without a name stays without settings. @throws ConfigError, as load_config.

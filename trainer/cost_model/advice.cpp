@@ -227,4 +227,8 @@ StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& n
   return advice;
 }
 
+std::vector<ExchangeStage> own_stages(const SelectionQuestion& question, const CostCurve& curve, double density) {
+  return Steps(question, curve, density, question.counts).of(own_way(question, {.density = density}));
+}
+
 }  // namespace dragonn::trainer

@@ -42,10 +42,16 @@ struct Way {
   bool has(exchange::ExchangeForm form) const { return std::ranges::count(forms, form) > 0; }
 };
 
+/// Returns the run's own way.
+/// @param costs decided, as the run follows them; without tensors all of them are compressed.
+Way own_way(const SelectionQuestion& question, const DensityCosts& costs);
 /// Returns all ways that the advice knows, the run's own first.
 /// @param costs decided, as the run follows them.
 std::vector<Way> exchange_ways(const SelectionQuestion& question, const comm::NetworkModel& network,
                                const DensityCosts& costs, const CostCurve& curve, bool may_overlap);
+
+/// Returns the stages of an exchange of the run in its own way, with all buckets compressed that may be.
+std::vector<ExchangeStage> own_stages(const SelectionQuestion& question, const CostCurve& curve, double density);
 
 /// Returns the dense algorithms whose cost is known, the run's own first.
 std::vector<std::string> dense_algorithms(const SelectionQuestion& question);

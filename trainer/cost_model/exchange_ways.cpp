@@ -18,6 +18,17 @@ constexpr double kGainOfChange = 0.01, kGainOfOtherResults = 0.02;
 /// The code of indices that is proposed.
 constexpr const char* kShortIndices = "smallest";
 
+/// Decides the forms of a way's buckets.
+/// @param costs of the tensors that were decided; if there are none all of them are compressed.
+void set_forms(Way& way, const DensityCosts& costs) {
+  std::size_t tensor = 0;
+  way.forms.clear();
+  for (const exchange::Bucket& bucket : way.buckets) {
+    const bool is_left = bucket.sparse && !costs.tensors.empty() && !costs.tensors[tensor++].is_sparse;
+    way.forms.push_back(is_left ? exchange::ExchangeForm::kDense : exchange::form_of(way.rules, bucket, costs.density));
+  }
+}
+
 class Ways {
  public:
   Ways(const SelectionQuestion& question, const comm::NetworkModel& network, const DensityCosts& costs,
@@ -26,7 +37,7 @@ class Ways {
 
   /// Returns all ways, the run's own first.
   std::vector<Way> all() const {
-    std::vector<Way> ways{own()};
+    std::vector<Way> ways{own_way(question_, costs_)};
     add(ways, [&](const Way& way) { return other_buckets(way); });
     add(ways, [&](const Way& way) { return wider_fusion(way); });
     add(ways, [&](const Way& way) { return other_overlap(way); });
@@ -45,15 +56,6 @@ class Ways {
     }
   }
 
-  /// Returns the run's own way, with its decisions.
-  Way own() const {
-    Way way{.rules = question_.config.rules, .buckets = {}, .ready = question_.ready};
-    way.buckets.assign(question_.buckets.begin(), question_.buckets.end());
-    way.rules.fusion.overlaps = question_.overlaps;
-    set_forms(way, costs_);
-    return way;
-  }
-
   /// Decides the forms of the buckets as a run with these settings would.
   void choose_forms(Way& way) const {
     DensityCosts costs{.density = costs_.density};
@@ -62,17 +64,6 @@ class Ways {
       costs = model.costs(way.buckets, curve_, costs_.density);
     }
     set_forms(way, costs);
-  }
-
-  /// @param costs of the tensors that were decided; if there are none all of them are compressed.
-  static void set_forms(Way& way, const DensityCosts& costs) {
-    std::size_t tensor = 0;
-    way.forms.clear();
-    for (const exchange::Bucket& bucket : way.buckets) {
-      const bool is_left = bucket.sparse && !costs.tensors.empty() && !costs.tensors[tensor++].is_sparse;
-      way.forms.push_back(is_left ? exchange::ExchangeForm::kDense
-                                  : exchange::form_of(way.rules, bucket, costs.density));
-    }
   }
 
   /// Returns the way with the whole model, or each tensor, in a bucket, and with vectors in them or not.
@@ -174,6 +165,14 @@ class Ways {
 };
 
 }  // namespace
+
+Way own_way(const SelectionQuestion& question, const DensityCosts& costs) {
+  Way way{.rules = question.config.rules, .buckets = {}, .ready = question.ready};
+  way.buckets.assign(question.buckets.begin(), question.buckets.end());
+  way.rules.fusion.overlaps = question.overlaps;
+  set_forms(way, costs);
+  return way;
+}
 
 std::vector<Way> exchange_ways(const SelectionQuestion& question, const comm::NetworkModel& network,
                                const DensityCosts& costs, const CostCurve& curve, bool may_overlap) {

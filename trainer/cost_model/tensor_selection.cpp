@@ -104,23 +104,6 @@ Profile measure_rows(comm::Communicator& communicator, const SelectionQuestion& 
   return profile;
 }
 
-/// Local. Measures two sizes at the last density, in a short time and with little memory.
-Profile measure_rows_briefly(const SelectionQuestion& question) {
-  Profile profile;
-  const double density = profiled_densities(question).back();
-  const std::size_t limit =
-      std::max(2 * kSmallestBrief, std::min(kLargestBrief, largest_of_lists(question, density, kLargestBriefLists)));
-  const auto [smallest, largest] = smallest_and_largest(question.buckets);
-  const std::size_t low = std::clamp(smallest, kSmallestBrief, limit / 2);
-  const std::size_t high = std::clamp(largest, 2 * low, limit);
-  const Buffer<float> gradient = profile_gradient(high, question.device);
-  for (const std::size_t numel : {low, high}) {
-    const View<const float> values = gradient.view().subview(0, numel);
-    profile.rows.push_back(measure_profile(profiled_exchange(question, density), values, kBriefRuns));
-  }
-  return profile;
-}
-
 struct SourcedNetwork {
   comm::NetworkModel network;
   std::string source;
@@ -214,6 +197,26 @@ std::optional<Profile> given_profile(const SelectionQuestion& question) {
   return profile;
 }
 
+Profile measure_rows_briefly(const SelectionQuestion& question) {
+  Profile profile;
+  const double density = profiled_densities(question).back();
+  const std::size_t limit =
+      std::max(2 * kSmallestBrief, std::min(kLargestBrief, largest_of_lists(question, density, kLargestBriefLists)));
+  const auto [smallest, largest] = smallest_and_largest(question.buckets);
+  const std::size_t low = std::clamp(smallest, kSmallestBrief, limit / 2);
+  const std::size_t high = std::clamp(largest, 2 * low, limit);
+  const Buffer<float> gradient = profile_gradient(high, question.device);
+  for (const std::size_t numel : {low, high}) {
+    const View<const float> values = gradient.view().subview(0, numel);
+    profile.rows.push_back(measure_profile(profiled_exchange(question, density), values, kBriefRuns));
+  }
+  return profile;
+}
+
+CostCurve curve_of(const SelectionQuestion& question, const Profile& profile) {
+  return CostCurve(rows_of(profile, profile_key(question, profiled_densities(question).back())));
+}
+
 TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network) {
   const CostModel model{network, question.config.rules, question.world_size, question.counts};
   TensorSelection selection{
@@ -242,7 +245,7 @@ StepAdvice advise_again(const SelectionQuestion& question, const TensorSelection
   const CostModel model{selection.network, question.config.rules, question.world_size, question.counts};
   Profile profile;
   profile.rows = selection.rows;
-  const CostCurve curve(rows_of(profile, profile_key(question, density)));
+  const CostCurve curve = curve_of(question, profile);
   DensityCosts costs = model.costs(question.buckets, curve, density);
   const DensityCosts& decided = selection.at(density);
   for (std::size_t i = 0; i < costs.tensors.size(); ++i) {

@@ -72,6 +72,11 @@ struct SelectionQuestion {
 /// @throws ConfigError if the file is missing or lacks rows for some density (says how to measure them), DataError.
 std::optional<Profile> given_profile(const SelectionQuestion& question);
 
+/// Local. Measures the times of two sizes of up to 2^20 elements at the last density, in four runs each.
+Profile measure_rows_briefly(const SelectionQuestion& question);
+/// Returns the times at the last density. @throws ConfigError if the profile has no rows of it.
+CostCurve curve_of(const SelectionQuestion& question, const Profile& profile);
+
 /// Local. Decides from given data alone. @param profile has the rows of all densities.
 TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network);
 

@@ -223,6 +223,11 @@ comm::Nodes find_nodes(const Config& config, comm::Communicator& communicator) {
   return are_given ? given_nodes(config, communicator.size()) : comm::find_nodes(communicator);
 }
 
+std::string overlap_obstacle(const Config& config, const ParameterArena& arena, const exchange::ExchangeRules& rules) {
+  const std::vector<exchange::Bucket> buckets = exchange::make_buckets(arena, rules.buckets);
+  return overlap_obstacle(config, arena, exchange::group_slices(buckets, exchange::make_groups(buckets, rules.fusion)));
+}
+
 RunPlan plan_run(const RunSpec& config, const layers::Network& network, const comm::Nodes& nodes,
                  const Device& device) {
   const int world_size = nodes.ranks();
@@ -242,9 +247,7 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, const co
           "update.inner_steps_from workers leave out batches: expected update.inner_seconds = 0",
           config.model.name);
   plan.steps_per_exchange = config.update.steps_per_exchange();
-  const std::vector<exchange::Bucket> buckets = exchange::make_buckets(network.arena(), plan.rules.buckets);
-  plan.overlap_obstacle = overlap_obstacle(
-      config, network.arena(), exchange::group_slices(buckets, exchange::make_groups(buckets, plan.rules.fusion)));
+  plan.overlap_obstacle = overlap_obstacle(config, network.arena(), plan.rules);
 
   const layers::MemoryEstimate training = network.memory(static_cast<std::size_t>(config.train.batch_size));
   const std::size_t evaluation = network.evaluation_bytes(static_cast<std::size_t>(config.train.eval_batch_size));

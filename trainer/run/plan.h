@@ -51,6 +51,9 @@ comm::Nodes given_nodes(const Config& config, int workers);
 /// (comm::find_nodes).
 comm::Nodes find_nodes(const Config& config, comm::Communicator& communicator);
 
+/// Returns why compression.overlap does nothing in a run with these rules, in words for the user; empty if it does.
+std::string overlap_obstacle(const Config& config, const ParameterArena& arena, const exchange::ExchangeRules& rules);
+
 /// Local. Plans a run. @param network made for `device`; it needs no memory yet.
 RunPlan plan_run(const RunSpec& config, const layers::Network& network, const comm::Nodes& nodes,
                  const Device& device = {});
