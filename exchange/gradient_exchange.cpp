@@ -26,6 +26,8 @@ namespace {
 /// The label of memory that the exchange holds besides its state, for the error when it runs out.
 constexpr const char* kBufferLabel = "exchange buffers";
 constexpr const char* kExchanges = "exchanges";
+constexpr const char* kBucket = "exchange/bucket";
+constexpr const char* kMemory = "memory/";
 
 using comm::SparseCollectiveEntry;
 using compress::MemoryEntry;
@@ -69,7 +71,7 @@ Archive scaled(const Archive& archive, const std::string& prefix, float factor) 
 }
 
 std::string bucket_prefix(std::size_t index) {
-  return fmt::format("exchange/bucket{}/", index);
+  return fmt::format("{}{}/", kBucket, index);
 }
 
 }  // namespace
@@ -531,7 +533,7 @@ void GradientExchange::save_bucket(Archive& archive, std::size_t index) const {
   archive.put(prefix + "offset", static_cast<std::uint64_t>(buckets_[index].offset));
   archive.put(prefix + "size", static_cast<std::uint64_t>(buckets_[index].size));
   archive.put(prefix + kExchanges, states_[index].exchanges);
-  states_[index].memory->save(archive, prefix + "memory/");
+  states_[index].memory->save(archive, prefix + kMemory);
   if (states_[index].compressed) states_[index].compressed->save(archive, prefix);
 }
 
@@ -544,7 +546,7 @@ void GradientExchange::load(const Archive& archive) {
 void GradientExchange::load_bucket(const Archive& archive, std::size_t index) {
   const std::string prefix = bucket_prefix(index);
   load_place(archive, index);
-  states_[index].memory->load(archive, prefix + "memory/");
+  states_[index].memory->load(archive, prefix + kMemory);
   if (states_[index].compressed) states_[index].compressed->load(archive, prefix);
 }
 
@@ -554,11 +556,11 @@ void GradientExchange::reshard_from(const Archive& archive, const ReshardedParts
     if (!has(index) || (what.is_part && !has_fields(archive, prefix))) continue;
     load_place(archive, index);
     const MemoryEntry& memory = memory_of(buckets_[index]);
-    if (reshards(part_name(memory), memory.resize, archive, prefix + "memory/")) {
+    if (reshards(part_name(memory), memory.resize, archive, prefix + kMemory)) {
       compress::Memory& state = *states_[index].memory;
       if (what.memories)
-        state.add(what.scale == 1 ? archive : scaled(archive, prefix + "memory/", what.scale), prefix + "memory/");
-      if (what.methods) state.load_shared(archive, prefix + "memory/", what.workers, communicator_.size());
+        state.add(what.scale == 1 ? archive : scaled(archive, prefix + kMemory, what.scale), prefix + kMemory);
+      if (what.methods) state.load_shared(archive, prefix + kMemory, what.workers, communicator_.size());
     }
     if (states_[index].compressed && what.methods) states_[index].compressed->reshard_from(archive, prefix);
   }
@@ -575,6 +577,12 @@ std::vector<RankToTake> GradientExchange::ranks_to_take(const comm::Nodes& saved
     for (const int rank : saved.ranks_of(node.rank)) ranks.push_back({rank, node.what});
   }
   return ranks;
+}
+
+bool GradientExchange::is_residual(const std::string& field) const {
+  // An estimate is the same on all ranks in the sum, and load_shared() reads it.
+  return field.starts_with(kBucket) && field.find(std::string("/") + kMemory) != std::string::npos &&
+         !memory_entry(rules_).estimates;
 }
 
 std::vector<std::string> GradientExchange::describe_resharding() const {

@@ -146,6 +146,9 @@ class GradientExchange {
   void reshard_from(const Archive& archive, const ReshardedParts& what);
   /// Returns whose state this rank takes over from a group on these nodes.
   std::vector<RankToTake> ranks_to_take(const comm::Nodes& saved) const;
+  /// Returns whether a field that save() writes belongs to a memory of this rank alone, which reshard_from() takes with
+  /// ReshardedParts::memories only.
+  bool is_residual(const std::string& field) const;
   /// Returns these rules for a log line: "memory 'residual' is added up, ...", one for each part that has state.
   std::vector<std::string> describe_resharding() const;
 

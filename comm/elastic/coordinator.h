@@ -63,8 +63,10 @@ class RunCoordinator {
   void drop(Peer& peer, const std::string& why);
   void lose(Peer& peer, const std::string& why);
   void send_orders();
-  /// Returns the addresses at which all members reach those of `plan`.
-  std::vector<Address> doors_of(const GenerationPlan& plan) const;
+  /// Returns the addresses at which all members reach these.
+  std::vector<Address> doors_of(const std::vector<int>& members) const;
+  /// Returns the number that the streams to a member carry, as a generation has one: behind those of all generations.
+  std::uint64_t run_of_stream(int member) const { return token_ + (std::uint64_t{1} << 32) + static_cast<std::uint64_t>(member); }
   Peer* member(int id) const;
   double seconds_since_start(Time now) const { return std::chrono::duration<double>(now - start_).count(); }
 

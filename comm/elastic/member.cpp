@@ -84,6 +84,26 @@ std::string Member::try_to_connect() {
   return problem;
 }
 
+std::optional<std::uint64_t> Member::await_fetch() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return next_ || fetch_ || !lost_.empty(); });
+  require_member();
+  return next_ ? std::nullopt : std::exchange(fetch_, std::nullopt);
+}
+
+void Member::say_ready() {
+  send({.kind = MemberLine::Kind::kReady});
+}
+
+void Member::ask_again(int lost) {
+  send({.kind = MemberLine::Kind::kAgain, .place = static_cast<std::uint64_t>(lost)});
+}
+
+void Member::on_taker(std::function<void(const Taker&)> give) {
+  const std::lock_guard lock(mutex_);
+  give_ = std::move(give);
+}
+
 Formation Member::await_generation() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return next_ || !lost_.empty(); });
@@ -193,6 +213,11 @@ void Member::obey(const CoordinatorLine& line) {
   if (line.kind == CoordinatorLine::Kind::kBye) has_finished_ = true;
   if (line.kind == CoordinatorLine::Kind::kStop) is_stopping_ = true;
   if (line.kind == CoordinatorLine::Kind::kForm) next_ = line;
+  if (line.kind == CoordinatorLine::Kind::kGive && give_) give_({line.member, line.run, line.doors.front()});
+  if (line.kind == CoordinatorLine::Kind::kFetch) {
+    fetch_ = line.run;
+    options_.id = line.member;
+  }
   if (line.kind == CoordinatorLine::Kind::kYield || line.kind == CoordinatorLine::Kind::kEnd) {
     ended_ = std::max(ended_, line.plan.number);
     why_ = line.why;

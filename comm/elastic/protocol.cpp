@@ -49,17 +49,22 @@ std::optional<Line> checked(const Words& words, Line line) {
   return words.is_good() ? std::optional(std::move(line)) : std::nullopt;
 }
 
+/// Reads "ID@ADDRESS".
+void read_member(std::string_view entry, Words& words, CoordinatorLine& line) {
+  const std::size_t at = std::min(entry.find('@'), entry.size());
+  const std::uint64_t id = words.number_of(entry.substr(0, at));
+  const auto door = parse_address(entry.substr(std::min(at + 1, entry.size())));
+  words.refuse_unless(door && id <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
+  line.member = static_cast<int>(id);
+  line.doors.push_back(door.value_or(Address{}));
+}
+
 void read_members(std::string_view list, Words& words, CoordinatorLine& line) {
   while (!list.empty()) {
     const std::size_t end = std::min(list.find(','), list.size());
-    const std::string_view entry = list.substr(0, end);
-    const std::size_t at = std::min(entry.find('@'), entry.size());
-    const std::uint64_t id = words.number_of(entry.substr(0, at));
-    const auto door = parse_address(entry.substr(std::min(at + 1, entry.size())));
-    const bool ascends = line.plan.members.empty() || static_cast<int>(id) > line.plan.members.back();
-    words.refuse_unless(door && ascends && id <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
-    line.plan.members.push_back(static_cast<int>(id));
-    line.doors.push_back(door.value_or(Address{}));
+    read_member(list.substr(0, end), words, line);
+    words.refuse_unless(line.plan.members.empty() || line.member > line.plan.members.back());
+    line.plan.members.push_back(line.member);
     list.remove_prefix(std::min(end + 1, list.size()));
   }
   words.refuse_unless(!line.plan.members.empty());
@@ -79,6 +84,10 @@ std::string MemberLine::text() const {
       return fmt::format("report {} {} {}", generation, place, one_line_message(why));
     case Kind::kFinish:
       return fmt::format("finish {}", place);
+    case Kind::kReady:
+      return "ready";
+    case Kind::kAgain:
+      return fmt::format("again {}", place);
   }
   return "";
 }
@@ -87,6 +96,8 @@ std::optional<MemberLine> MemberLine::parse(const std::string& line) {
   Words words(line);
   const std::string_view kind = words.next();
   if (kind == "beat") return checked(words, MemberLine{Kind::kBeat});
+  if (kind == "ready") return checked(words, MemberLine{Kind::kReady});
+  if (kind == "again") return checked(words, MemberLine{Kind::kAgain, 0, words.number()});
   const bool joins = kind == "join", leaves = kind == "leave";
   if (joins || leaves || kind == "finish") {
     MemberLine parsed{joins ? Kind::kJoin : leaves ? Kind::kLeave : Kind::kFinish, 0, words.number()};
@@ -114,6 +125,10 @@ std::string CoordinatorLine::text() const {
       return fmt::format("{} {} {}", kind == Kind::kEnd ? "end" : "yield", plan.number, reason);
     case Kind::kDrop:
       return fmt::format("drop {}", reason);
+    case Kind::kFetch:
+      return fmt::format("fetch {} {}", run, member);
+    case Kind::kGive:
+      return fmt::format("give {} {}@{}", run, member, doors.empty() ? "" : doors.front().text());
     case Kind::kForm:
       break;
   }
@@ -150,6 +165,17 @@ std::optional<CoordinatorLine> CoordinatorLine::parse(const std::string& line) {
     words.refuse_unless(
         std::ranges::count(parsed.plan.members, member, [](int id) { return static_cast<std::uint64_t>(id); }) == 1);
     parsed.member = static_cast<int>(member);
+  } else if (kind == "fetch" || kind == "give") {
+    parsed.kind = kind == "fetch" ? Kind::kFetch : Kind::kGive;
+    parsed.run = words.number();
+    if (parsed.kind == Kind::kGive) {
+      read_member(words.next(), words, parsed);
+    } else {
+      const std::uint64_t member = words.number();
+      words.refuse_unless(member <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
+      parsed.member = static_cast<int>(member);
+    }
+    return checked(words, parsed);
   } else {
     return std::nullopt;
   }

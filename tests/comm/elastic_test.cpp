@@ -145,6 +145,17 @@ TEST_CASE("elastic: lines are read as they are written, and others are refused")
   form.doors = {*parse_address("10.0.0.1:4000"), *parse_address("[fe80::1]:4001")};
   form.why = "member 1: its connection has ended";
   CHECK(CoordinatorLine::parse(form.text()) == form);
+  CoordinatorLine give;
+  give.kind = Kind::kGive;
+  give.run = 7;
+  give.member = 4;
+  give.doors = {*parse_address("10.0.0.1:4000")};
+  CHECK(CoordinatorLine::parse(give.text()) == give);
+  CoordinatorLine fetch;
+  fetch.kind = Kind::kFetch;
+  fetch.run = 7;
+  fetch.member = 4;
+  CHECK(CoordinatorLine::parse(fetch.text()) == fetch);
   CoordinatorLine end;
   end.kind = Kind::kEnd;
   end.plan.number = 3;

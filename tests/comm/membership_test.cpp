@@ -24,6 +24,7 @@ struct Model {
   int cuts = 0;      ///< of connections between two members
   int leaves = 0;    ///< members that get a signal
   int joiners = 0;   ///< processes that may come when the run has begun, one after the other
+  int breaks = 0;    ///< of streams of state to them
   int max_workers = 9;
 
   int processes() const { return members + joiners; }
@@ -31,7 +32,7 @@ struct Model {
 
 /// A member: it computes, then agrees with its group on the next place, then computes again.
 struct Actor {
-  enum class State { kAbsent, kWaiting, kComputing, kAgreeing, kReported, kFinished, kStopped, kDropped, kDead };
+  enum class State { kAbsent, kFetching, kWaiting, kComputing, kAgreeing, kReported, kFinished, kStopped, kDropped, kDead };
   State state = State::kWaiting;
   std::uint64_t generation = 0;
   std::uint64_t place = 0;
@@ -42,6 +43,7 @@ struct Actor {
   bool leaves = false;        // has said that it wants to leave
   unsigned words = 0;         // of the members that are in the agreement, too
   std::vector<int> group = {};
+  std::set<int> takers = {};                // those to which it gives the state
   std::vector<std::uint64_t> history = {};  // the generation in which each place was committed
 
   auto operator<=>(const Actor&) const = default;
@@ -49,9 +51,10 @@ struct Actor {
 
 /// A member's word to the coordinator.
 struct Report {
-  enum class Kind { kReport, kLeave, kEnd };
+  enum class Kind { kReport, kLeave, kEnd, kReady, kAgain };
   Kind kind = Kind::kReport;
   std::uint64_t generation = 0, place = 0;
+  int donor = 0;
   auto operator<=>(const Report&) const = default;
 };
 
@@ -62,7 +65,7 @@ struct World {
   std::vector<std::vector<Report>> reports;  // under way, by member, in order
   std::vector<std::vector<Order>> orders;
   std::set<std::pair<int, int>> cut;  // links of the present generation, both ways
-  int deaths = 0, silences = 0, cuts = 0, leaves = 0;
+  int deaths = 0, silences = 0, cuts = 0, leaves = 0, breaks = 0;
 
   auto operator<=>(const World&) const = default;
 };
@@ -94,6 +97,7 @@ class Search {
         compute(world, member);
         fail(world, member);
         for (int peer = 0; peer < model_.processes(); ++peer) take_state(world, member, peer);
+        for (int peer = 0; peer < model_.processes(); ++peer) stream(world, member, peer);
         for (int peer = 0; peer < model_.processes(); ++peer) hear(world, member, peer);
         obey(world, member);
         hear_report(world, member);
@@ -153,10 +157,31 @@ class Search {
   void join(World world, int joiner) {
     if (world.actors[at(joiner)].state != State::kAbsent || world.actors[at(joiner - 1)].state == State::kAbsent)
       return;
-    world.actors[at(joiner)].state = State::kWaiting;
+    world.actors[at(joiner)].state = State::kFetching;
     world.coordinator.join(joiner);
     send_orders(world);
     add(std::move(world));
+  }
+  /// A donor's stream comes to its end, or ends before, with the donor.
+  void stream(const World& world, int taker, int donor) {
+    const Actor& giver = world.actors[at(donor)];
+    if (world.actors[at(taker)].state != State::kFetching || !giver.takers.contains(taker)) return;
+    const bool is_there = is_in_group(giver) || giver.state == State::kReported;
+    World next = world;
+    next.actors[at(donor)].takers.erase(taker);
+    if (is_there) {
+      REQUIRE(giver.has_state);
+      next.actors[at(taker)].state = State::kWaiting;
+      next.reports[at(taker)].push_back({Report::Kind::kReady});
+      add(next);
+    }
+    const bool breaks = is_there && world.breaks < model_.breaks;
+    if (is_there && !breaks) return;
+    if (breaks) ++next.breaks;
+    next.actors[at(taker)].state = State::kFetching;
+    next.reports[at(taker)] = world.reports[at(taker)];
+    next.reports[at(taker)].push_back({.kind = Report::Kind::kAgain, .donor = donor});
+    add(std::move(next));
   }
   /// A member that has joined gets the state from a peer that has it, when both have begun the generation.
   void take_state(World world, int member, int peer) {
@@ -238,6 +263,10 @@ class Search {
       actor.state = State::kDropped;
     } else if (order.kind == Order::Kind::kEnd) {
       if (order.plan.number == actor.generation) actor.is_told = true;
+    } else if (order.kind == Order::Kind::kGive) {
+      actor.takers.insert(order.taker);
+    } else if (order.kind == Order::Kind::kFetch) {
+      REQUIRE(actor.state == State::kFetching);
     } else if (order.kind == Order::Kind::kStop) {
       // It would agree with its group to stop. Here the group trains on, until the next one stops at its beginning.
     } else if (order.kind == Order::Kind::kYield) {
@@ -273,6 +302,10 @@ class Search {
     world.reports[at(member)].erase(world.reports[at(member)].begin());
     if (report.kind == Report::Kind::kEnd) {
       world.coordinator.finish(member, report.place);
+    } else if (report.kind == Report::Kind::kReady) {
+      world.coordinator.ready(member);
+    } else if (report.kind == Report::Kind::kAgain) {
+      world.coordinator.fetch_again(member, report.donor);
     } else if (report.kind == Report::Kind::kLeave) {
       world.coordinator.ask_to_leave(member, report.place);
     } else {
@@ -284,7 +317,8 @@ class Search {
   /// A fault: a death, a member that the coordinator takes for dead, a cut link.
   void disturb(const World& world, int member) {
     const Actor& actor = world.actors[at(member)];
-    const bool has_joined = member >= model_.members && actor.state == State::kWaiting;
+    const bool fetches = actor.state == State::kFetching;
+    const bool has_joined = member >= model_.members && (fetches || actor.state == State::kWaiting);
     const bool is_at_work = is_in_group(actor) || actor.state == State::kReported || has_joined;
     if (is_at_work && world.deaths < model_.deaths) {
       World next = world;
@@ -306,7 +340,7 @@ class Search {
       ++next.silences;
       next.reports[at(member)].clear();
       next.coordinator.leave(member, "");
-      next.orders[at(member)].push_back({Order::Kind::kDrop, member, {}, ""});
+      next.orders[at(member)].push_back({.kind = Order::Kind::kDrop, .member = member});
       send_orders(next);
       add(std::move(next));
     }
@@ -421,7 +455,8 @@ TEST_CASE("membership: whenever a process joins, it has the state of the others,
        {Model{.members = 1, .places = 3, .joiners = 1}, Model{.members = 1, .places = 2, .joiners = 2},
         Model{.members = 2, .places = 2, .joiners = 1}, Model{.members = 1, .places = 2, .deaths = 1, .joiners = 1},
         Model{.members = 1, .places = 2, .silences = 1, .joiners = 1},
-        Model{.members = 1, .places = 2, .cuts = 1, .joiners = 1}}) {
+        Model{.members = 1, .places = 2, .cuts = 1, .joiners = 1},
+        Model{.members = 2, .places = 1, .deaths = 1, .joiners = 1, .breaks = 1}}) {
     CAPTURE(model.members);
     CAPTURE(model.joiners);
     CAPTURE(model.deaths);
@@ -459,7 +494,7 @@ TEST_CASE("membership: who gets a signal leaves and the others go on, and where 
   alone.join(0);
   alone.take_orders();
   alone.ask_to_leave(0, 7);
-  CHECK(alone.take_orders() == std::vector<Order>{{Order::Kind::kStop, 0, alone.generation(), ""}});
+  CHECK(alone.take_orders() == std::vector<Order>{{.kind = Order::Kind::kStop, .member = 0, .plan = alone.generation()}});
 }
 
 TEST_CASE("membership: a run that is full, ends or stops takes nobody, and who has no state never trains alone") {
@@ -486,6 +521,7 @@ TEST_CASE("membership: a run that is full, ends or stops takes nobody, and who h
   orphan.join(0);
   orphan.report(0, 1, 4, "");
   orphan.join(1);
+  orphan.ready(1);
   orphan.report(0, 2, 4, "");
   CHECK(orphan.generation().members == std::vector<int>{0, 1});
   orphan.take_orders();
@@ -506,7 +542,36 @@ TEST_CASE("membership: without a fault everybody finishes, and a run begins with
   late.begin_with_fewer();
   CHECK(late.take_orders().size() == 1);
   late.join(1);
-  CHECK(late.take_orders() == std::vector<Order>{{Order::Kind::kYield, 0, late.generation(), "member 1 joins"}});
+  const GenerationPlan& plan = late.generation();
+  CHECK(late.take_orders() == std::vector<Order>{{.kind = Order::Kind::kFetch, .member = 1, .plan = plan},
+                                                 {.kind = Order::Kind::kGive, .member = 0, .taker = 1, .plan = plan}});
+  late.ready(1);
+  CHECK(late.take_orders() ==
+        std::vector<Order>{{.kind = Order::Kind::kYield, .member = 0, .plan = plan, .why = "member 1 joins"}});
+}
+
+TEST_CASE("membership: who lost a donor gets another one, and donors share those that come") {
+  const auto donors = [](Membership& membership) {
+    std::vector<std::pair<int, int>> given;
+    for (const Order& order : membership.take_orders())
+      if (order.kind == Order::Kind::kGive) given.emplace_back(order.member, order.taker);
+    return given;
+  };
+  using Given = std::vector<std::pair<int, int>>;
+  Membership run(3, 1, 9);
+  for (const int id : {0, 1, 2}) run.join(id);
+  for (const int id : {3, 4, 5}) run.join(id);
+  CHECK(donors(run) == Given{{0, 3}, {1, 4}, {2, 5}});
+  run.leave(1, "dead");
+  CHECK(donors(run) == Given{{0, 4}});
+  run.fetch_again(4, 1);  // it has another one by now
+  CHECK(donors(run).empty());
+  run.fetch_again(4, 0);
+  CHECK(donors(run) == Given{{2, 4}});
+  run.fetch_again(4, 4);  // that one does not come
+  CHECK(donors(run) == Given{{0, 4}});
+  run.ask_to_leave(0, 0);
+  CHECK(donors(run) == Given{{2, 3}, {2, 4}});
 }
 
 TEST_SUITE_END();

@@ -244,6 +244,7 @@ void check_elastic(const Config& config) {
     const char* const key = comm.min_workers != 1                            ? "min_workers"
                             : comm.max_workers != 0                          ? "max_workers"
                             : comm.rejoin                                    ? "rejoin"
+                            : comm.join_share != CommConfig{}.join_share     ? "join_share"
                             : comm.coordinator != RunsCoordinator::kRankZero ? "coordinator"
                                                                              : nullptr;
     return require(key == nullptr, "comm.{} is of no use with comm.elastic = false: expected comm.elastic = true",

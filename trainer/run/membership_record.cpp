@@ -34,6 +34,12 @@ MembershipRecord parse(const std::string& line) {
   json.at("members").get_to(record.plan.members);
   json.at("why").get_to(record.why);
   json.at("parameters_hash").get_to(record.parameters_hash);
+  if (json.contains("streams")) {
+    for (const Json& stream : json.at("streams"))
+      record.streams.push_back(
+          {stream.at("member").get<int>(), stream.at("donor").get<int>(), stream.at("place").get<std::uint64_t>(),
+           stream.at("rest_bytes").get<std::uint64_t>()});
+  }
   if (json.contains("resumed")) json.at("resumed").get_to(record.resumed);
   return record;
 }
@@ -49,6 +55,8 @@ void append_membership(const std::filesystem::path& path, const MembershipRecord
             {"left", difference(record.before, record.plan.members)},
             {"why", record.why},
             {"parameters_hash", record.parameters_hash}};
+  for (const auto& [member, donor, place, rest] : record.streams)
+    json["streams"].push_back(Json{{"member", member}, {"donor", donor}, {"place", place}, {"rest_bytes", rest}});
   if (!record.resumed.empty()) json["resumed"] = record.resumed;
   std::ofstream file(path, std::ios::app);
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;

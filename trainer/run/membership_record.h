@@ -12,12 +12,21 @@
 
 namespace dragonn::trainer {
 
+/// A member that joined, and who gave it the state while all trained: as it had it at this place.
+struct StreamRecord {
+  int member = 0;
+  int donor = 0;
+  std::uint64_t place = 0;
+  std::uint64_t rest_bytes = 0;  ///< that it got when it joined, while all waited
+};
+
 /// The beginning of a generation.
 struct MembershipRecord {
   comm::GenerationPlan plan;
   std::uint64_t step = 0;        ///< steps done
   std::vector<int> before = {};  ///< the members of the generation before
   std::string why = {};          ///< that one ended
+  std::vector<StreamRecord> streams = {};
   std::string resumed = {};      ///< the checkpoint from which the run goes on; empty: none
   std::string parameters_hash = {};
 };

@@ -20,6 +20,7 @@
 #include "trainer/config/exchange_config.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/signals.h"
+#include "trainer/run/state_listener.h"
 #include "trainer/weights/model_weights.h"
 
 namespace dragonn::trainer {
@@ -337,6 +338,13 @@ void Training::begin_meeting() {
   state_.commits.require_group(state_.progress.step);
   before_step_ = std::make_unique<Archive>();
   generation_.save(nullptr, *before_step_, {});
+  StateListener* const listener = state_.listener;
+  if (listener == nullptr || !listener->wants_copy(state_.commits.place())) return;
+  LeftState copy(communicator_.rank(), communicator_.size());
+  for (const auto& [name, field] : before_step_->fields())
+    if (!generation_.stays_with_rank(name)) copy.own.put_field(name, field);
+  generation_.save_model(copy.shared, TrainingState::statistics_of(*before_step_));
+  listener->take_copy(state_.commits.place(), copy);
 }
 
 void Training::commit() {

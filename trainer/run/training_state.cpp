@@ -10,15 +10,14 @@
 #include "core/memory_ledger.h"
 #include "kernels/nn/elementwise.h"
 #include "trainer/config/exchange_config.h"
+#include "trainer/run/state_listener.h"
 
 namespace dragonn::trainer {
 namespace {
 
 constexpr const char* kConfig = "config";
 constexpr const char* kConfigHash = "config_hash";
-constexpr const char* kParameters = "parameters";
 constexpr const char* kStatistics = "statistics";
-constexpr const char* kOptimizer = "optimizer/";
 constexpr const char* kCarriedState = "carried_state";
 constexpr const char* kBytesSent = "bytes_sent";
 constexpr const char* kStep = "progress/step";
@@ -234,6 +233,10 @@ void TrainingState::add_rank(const Archive& rank, const exchange::ReshardedParts
   const Moment time = load_time(rank, kSeconds);
   progress.time.seconds = std::max(progress.time.seconds, time.seconds);
   progress.time.ideal = std::max(progress.time.ideal, time.ideal);
+}
+
+void TrainingState::tell_update(const LoggedUpdate& update) const {
+  if (listener != nullptr) listener->take_update(update);
 }
 
 void TrainingState::observe(const EvalRecord& record) {

@@ -23,6 +23,14 @@
 
 namespace dragonn::trainer {
 
+class StateListener;  // trainer/run/state_listener.h
+struct LoggedUpdate;  // trainer/run/logged_update.h
+
+/// The names of fields of archives.
+inline constexpr const char* kParameters = "parameters";  ///< the parameters that all ranks share, [arena]
+inline constexpr const char* kOptimizer = "optimizer/";   ///< begins the optimizer's
+inline constexpr const char* kScheme = "update/";         ///< begins the update scheme's
+
 /// The run's progress besides its parameters; saved in checkpoints.
 struct Progress {
   std::uint64_t step = 0;     ///< optimizer steps done
@@ -74,6 +82,9 @@ struct TrainingState {
   void load_optimizer(const Archive& model, const Archive& rank);
   void add_rank(const Archive& rank, const exchange::ReshardedParts& what);
 
+  /// Tells the listener what the parameters that all ranks share have just changed by.
+  void tell_update(const LoggedUpdate& update) const;
+
   /// Notes an evaluation, the same on all ranks.
   void observe(const EvalRecord& record);
 
@@ -112,6 +123,7 @@ struct TrainingState {
   kernels::HostMirror<float> mirror;  ///< of the parameters, for hashes and checkpoints
   Progress progress;
   Commits commits;
+  StateListener* listener = nullptr;  ///< null: none
   std::uint64_t furthest_step = 0;      ///< of any rank, when the present group began
   std::uint64_t synchronized_step = 0;  ///< the last step before the present one that updated the model
 
