@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -17,6 +19,7 @@
 #include "core/memory_ledger.h"
 #include "exchange/node_sums.h"
 #include "exchange/run_part.h"
+#include "kernels/devices.h"
 #include "kernels/gradient/exceedance.h"
 #include "kernels/nn/elementwise.h"
 
@@ -517,6 +520,19 @@ double GradientExchange::residual_norm() const {
   return std::sqrt(sum);
 }
 
+std::pair<double, double> GradientExchange::residual_mass() const {
+  double sum = 0, magnitudes = 0;
+  kernels::HostMirror<float> mirror;
+  for (const BucketState& state : states_) {
+    if (!state.is_mine()) continue;
+    for (const float value : mirror.of(state.memory->residual())) {
+      sum += value;
+      magnitudes += std::abs(value);
+    }
+  }
+  return {sum, magnitudes};
+}
+
 void GradientExchange::save(Archive& archive) const {
   DRAGONN_CHECK(!is_open_, "an exchange is saved that is neither committed nor abandoned");
   for (std::size_t index = 0; index < states_.size(); ++index) {
@@ -579,10 +595,21 @@ std::vector<RankToTake> GradientExchange::ranks_to_take(const comm::Nodes& saved
   return ranks;
 }
 
-bool GradientExchange::is_residual(const std::string& field) const {
-  // An estimate is the same on all ranks in the sum, and load_shared() reads it.
-  return field.starts_with(kBucket) && field.find(std::string("/") + kMemory) != std::string::npos &&
-         !memory_entry(rules_).estimates;
+std::optional<std::size_t> GradientExchange::bucket_of_residual(const std::string& field) const {
+  // The sum of estimates is the same on all ranks, and load_shared() reads it.
+  if (!field.starts_with(kBucket) || memory_entry(rules_).estimates) return std::nullopt;
+  std::size_t index = 0;
+  const char* const last = field.data() + field.size();
+  const auto [end, status] = std::from_chars(field.data() + std::strlen(kBucket), last, index);
+  const bool is_memory = std::string_view(end, last).starts_with(std::string("/") + kMemory);
+  return is_memory && index < buckets_.size() ? std::optional(index) : std::nullopt;
+}
+
+void GradientExchange::add_residuals(const Archive& archive) {
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    const std::string prefix = bucket_prefix(index) + kMemory;
+    if (has(index) && has_fields(archive, prefix)) states_[index].memory->add(archive, prefix);
+  }
 }
 
 std::vector<std::string> GradientExchange::describe_resharding() const {

@@ -127,7 +127,7 @@ Formation Member::await_generation() {
   options.farewell_s = 0;  // the coordinator tells the others
   options.door = door_;
   options.is_given_up = [this] { return is_over(); };
-  return {line.plan, line.why, std::move(options)};
+  return {line.plan, line.why, std::move(options), line.lost};
 }
 
 bool Member::settle(std::uint64_t place, bool is_prepared, const std::string& why) {
@@ -161,6 +161,12 @@ void Member::ask_to_leave(std::uint64_t place) {
 bool Member::leaves() const {
   const std::lock_guard lock(mutex_);
   return leaves_;
+}
+
+void Member::set_mass(const ResidualMass& mass) {
+  const std::lock_guard lock(mutex_);
+  mass_ = mass;
+  wants_mass_ = false;
 }
 
 bool Member::is_stopping() const {
@@ -203,7 +209,8 @@ void Member::run(const std::stop_token& stop) {
     if (std::chrono::steady_clock::now() < beat) continue;
     beat = deadline_after(interval);
     const std::lock_guard lock(mutex_);
-    socket_.send(MemberLine{}.text());
+    socket_.send(MemberLine{.mass = std::exchange(mass_, std::nullopt)}.text());
+    wants_mass_ = true;
   }
 }
 

@@ -2,6 +2,7 @@
 /// Member: a process of an elastic run, as its coordinator sees it. docs/reliability.md explains the protocol.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/elastic/line_socket.h"
@@ -47,6 +49,7 @@ struct Formation {
   GenerationPlan plan;
   std::string why;     ///< the generation before ended; empty for the first
   TcpOptions options;  ///< how its ranks connect
+  std::vector<Loss> lost = {};  ///< members that are gone since the generation before was formed
 };
 
 /// Connects to the coordinator. A thread of its own sends beats and hears orders, whatever the process computes: when
@@ -88,6 +91,10 @@ class Member {
   /// Says that this member wants to leave the run: its generation ends soon, or the run stops.
   void ask_to_leave(std::uint64_t place);
   bool leaves() const;
+  /// Returns whether the coordinator is to hear of this member's residual: once between two beats.
+  bool wants_mass() const { return wants_mass_; }
+  /// Says what the residual is: the next beat tells the coordinator.
+  void set_mass(const ResidualMass& mass);
   /// Returns whether the run is to stop with a checkpoint.
   bool is_stopping() const;
   /// Returns whether the present generation is over, or this member is dropped.
@@ -125,6 +132,8 @@ class Member {
   std::uint64_t ended_ = 0;  // the last generation that is over
   bool has_reported_ = true;
   bool has_finished_ = false;
+  std::atomic<bool> wants_mass_ = true;
+  std::optional<ResidualMass> mass_;
   std::string why_;         // the generation is over
   std::string lost_;        // why this is no member any more
   bool is_orphan_ = false;  // lost_, as the coordinator is gone

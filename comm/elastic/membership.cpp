@@ -209,6 +209,7 @@ void Membership::form() {
     if (!present.since) present.since = place_;
     plan_.members.push_back(member);
   }
+  if (plan_.number == 1) plan_.first = plan_.members.size();
   plan_.stops = stops_ || static_cast<int>(plan_.members.size()) < min_workers_;
   if (plan_.stops) drop_fetching(kAtEnd);
   phase_ = Phase::kTraining;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +19,7 @@ struct GenerationPlan {
   std::uint64_t number = 0;       ///< counts from 1
   std::uint64_t place = 0;        ///< of all members when it begins
   std::vector<int> members = {};  ///< ids, ascending: a member's index is its rank
+  std::size_t first = 0;          ///< the number of members of the first generation
   bool stops = false;             ///< too few are left, or the run is to stop: they save a checkpoint and end
 
   auto operator<=>(const GenerationPlan&) const = default;

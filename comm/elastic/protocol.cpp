@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <string_view>
 
@@ -27,6 +28,14 @@ class Words {
     return word;
   }
   std::uint64_t number() { return number_of(next()); }
+  double real() { return real_of(next()); }
+  /// Returns a finite number; notes anything else.
+  double real_of(std::string_view word) {
+    double value = 0;
+    const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
+    is_good_ = is_good_ && status == std::errc() && end == word.data() + word.size() && std::isfinite(value);
+    return value;
+  }
   /// Returns a number; notes anything else.
   std::uint64_t number_of(std::string_view word) {
     std::uint64_t value = 0;
@@ -49,6 +58,37 @@ std::optional<Line> checked(const Words& words, Line line) {
   return words.is_good() ? std::optional(std::move(line)) : std::nullopt;
 }
 
+/// Takes what is in front of `separator` off a text.
+std::string_view take_until(char separator, std::string_view& text) {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view part = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return part;
+}
+
+std::string text_of(const std::vector<Loss>& lost) {
+  std::vector<std::string> texts;
+  for (const auto& [member, mass] : lost)
+    texts.push_back(mass ? fmt::format("{}:{}:{}:{}", member, mass->place, mass->sum, mass->l1)
+                         : fmt::format("{}", member));
+  return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, ","));
+}
+
+void read_lost(std::string_view list, Words& words, CoordinatorLine& line) {
+  if (list == "-") return;
+  while (!list.empty()) {
+    std::string_view entry = take_until(',', list);
+    const std::uint64_t id = words.number_of(take_until(':', entry));
+    words.refuse_unless(id <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
+    Loss& loss = line.lost.emplace_back(static_cast<int>(id));
+    if (entry.empty()) continue;
+    ResidualMass& mass = loss.mass.emplace();
+    mass.place = words.number_of(take_until(':', entry));
+    mass.sum = words.real_of(take_until(':', entry));
+    mass.l1 = words.real_of(entry);
+  }
+}
+
 /// Reads "ID@ADDRESS".
 void read_member(std::string_view entry, Words& words, CoordinatorLine& line) {
   const std::size_t at = std::min(entry.find('@'), entry.size());
@@ -61,11 +101,9 @@ void read_member(std::string_view entry, Words& words, CoordinatorLine& line) {
 
 void read_members(std::string_view list, Words& words, CoordinatorLine& line) {
   while (!list.empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    read_member(list.substr(0, end), words, line);
+    read_member(take_until(',', list), words, line);
     words.refuse_unless(line.plan.members.empty() || line.member > line.plan.members.back());
     line.plan.members.push_back(line.member);
-    list.remove_prefix(std::min(end + 1, list.size()));
   }
   words.refuse_unless(!line.plan.members.empty());
 }
@@ -77,7 +115,7 @@ std::string MemberLine::text() const {
     case Kind::kJoin:
       return fmt::format("join {} {}", place, config);
     case Kind::kBeat:
-      return "beat";
+      return mass ? fmt::format("beat {} {} {}", mass->place, mass->sum, mass->l1) : "beat";
     case Kind::kLeave:
       return fmt::format("leave {}", place);
     case Kind::kReport:
@@ -95,7 +133,15 @@ std::string MemberLine::text() const {
 std::optional<MemberLine> MemberLine::parse(const std::string& line) {
   Words words(line);
   const std::string_view kind = words.next();
-  if (kind == "beat") return checked(words, MemberLine{Kind::kBeat});
+  if (kind == "beat") {
+    MemberLine beat{Kind::kBeat};
+    if (words.is_good()) return beat;
+    ResidualMass& mass = beat.mass.emplace();
+    mass.place = words.number();
+    mass.sum = words.real();
+    mass.l1 = words.real();
+    return checked(words, beat);
+  }
   if (kind == "ready") return checked(words, MemberLine{Kind::kReady});
   if (kind == "again") return checked(words, MemberLine{Kind::kAgain, 0, words.number()});
   const bool joins = kind == "join", leaves = kind == "leave";
@@ -135,8 +181,8 @@ std::string CoordinatorLine::text() const {
   std::vector<std::string> members;
   for (std::size_t rank = 0; rank < doors.size(); ++rank)
     members.push_back(fmt::format("{}@{}", plan.members[rank], doors[rank].text()));
-  return fmt::format("form {} {} {} {} {} {} {}", plan.number, plan.place, plan.stops ? 1 : 0, run, member,
-                     fmt::join(members, ","), reason);
+  return fmt::format("form {} {} {} {} {} {} {} {} {}", plan.number, plan.place, plan.first, plan.stops ? 1 : 0, run,
+                     member, text_of(lost), fmt::join(members, ","), reason);
 }
 
 std::optional<CoordinatorLine> CoordinatorLine::parse(const std::string& line) {
@@ -156,11 +202,13 @@ std::optional<CoordinatorLine> CoordinatorLine::parse(const std::string& line) {
     parsed.kind = Kind::kForm;
     parsed.plan.number = words.number();
     parsed.plan.place = words.number();
+    parsed.plan.first = words.number();
     const std::uint64_t stops = words.number();
     words.refuse_unless(stops <= 1);
     parsed.plan.stops = stops == 1;
     parsed.run = words.number();
     const std::uint64_t member = words.number();
+    read_lost(words.next(), words, parsed);
     read_members(words.next(), words, parsed);
     words.refuse_unless(
         std::ranges::count(parsed.plan.members, member, [](int id) { return static_cast<std::uint64_t>(id); }) == 1);

@@ -65,10 +65,12 @@ int train_as_member(const Job& job, comm::Member& member) {
     run.fetch(member, *stream);
   }
   std::vector<int> before;
+  std::vector<LossRecord> lost;  // since a generation has begun
   for (;;) {
     const comm::Formation formation = member.await_generation();
     run.begin_at(formation.plan.place);
-    MembershipRecord generation{.plan = formation.plan, .before = before, .why = formation.why};
+    for (const comm::Loss& loss : formation.lost) lost.push_back({loss});
+    MembershipRecord generation{.plan = formation.plan, .before = before, .why = formation.why, .lost = lost};
     std::optional<int> exit_code;
     std::string failure;
     try {
@@ -80,7 +82,9 @@ int train_as_member(const Job& job, comm::Member& member) {
     }
     if (exit_code) return *exit_code;  // a group may fail behind its end
     member.settle(run.place(), /*is_prepared=*/false, failure);
-    if (run.place() > formation.plan.place) before = formation.plan.members;  // else it has not begun
+    if (run.place() == formation.plan.place) continue;  // it has not begun
+    before = formation.plan.members;
+    lost.clear();
   }
 }
 
@@ -119,11 +123,11 @@ class Replay {
     const MembershipRecord& first = records_.front();
     require(first.plan.place == 0 && first.resumed.empty(),
             "{} goes on from {}: a replay repeats a run from its beginning", request.run.string(), first.resumed);
-    job_.config =
-        load_config(RunFolder{request.run}.config(),
-                    std::vector<std::string>{"comm.backend=local", "comm.elastic=false", "comm.min_workers=1",
-                                             "comm.max_workers=0", "comm.rejoin=false", "comm.join_share=0.1", "comm.coordinator=rank_zero",
-                                             "comm.rendezvous=\"\"", "comm.secret_file=\"\""});
+    job_.config = load_config(RunFolder{request.run}.config(),
+                              std::vector<std::string>{"comm.rendezvous=\"\"", "comm.secret_file=\"\""});
+    // Workers of this process, and all else that says what they compute as in the run.
+    job_.config.comm.backend = Backend::kLocal;
+    job_.config.comm.elastic = false;
     job_.folder = {request.output};
     job_.data = load_data(job_.config);
     for (const MembershipRecord& record : records_)

@@ -54,6 +54,7 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
           config.train.gradient_accumulation, config.data.name);
   const MemoryLabel label("parameters, gradients and optimizer");
   const data::BatchRules rules = batch_rules(config, group);
+  state.batch_size = static_cast<std::size_t>(config.train.batch_size);
   state.lay_out(rules.batch * static_cast<std::uint64_t>(rules.world), loader.steps_per_epoch());
   ParameterArena& arena = state.network.arena();
   gradient_exchange = std::make_unique<exchange::GradientExchange>(plan.rules, arena, communicator);

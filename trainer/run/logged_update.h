@@ -20,7 +20,7 @@ struct LoggedUpdate {
   std::span<const exchange::BucketSum> sums = {};
 };
 
-/// Returns an update as bytes: 48 for each bucket, and 8 for each entry of its sum or, if that is dense, 4 for each
+/// Returns an update as bytes: 40 for each bucket, and 8 for each entry of its sum or, if that is dense, 4 for each
 /// element. The sums are in the memory of the CPU.
 std::vector<std::byte> to_bytes(const LoggedUpdate& update);
 

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/elastic/membership.h"
+#include "comm/elastic/protocol.h"
 
 namespace dragonn::trainer {
 
@@ -20,12 +22,19 @@ struct StreamRecord {
   std::uint64_t rest_bytes = 0;  ///< that it got when it joined, while all waited
 };
 
+/// A member that is gone, and the part of its residual that another one has taken over; none without a copy.
+struct LossRecord {
+  comm::Loss loss;
+  std::optional<double> restored_sum = {};
+};
+
 /// The beginning of a generation.
 struct MembershipRecord {
   comm::GenerationPlan plan;
   std::uint64_t step = 0;        ///< steps done
   std::vector<int> before = {};  ///< the members of the generation before
   std::string why = {};          ///< that one ended
+  std::vector<LossRecord> lost = {};
   std::vector<StreamRecord> streams = {};
   std::string resumed = {};      ///< the checkpoint from which the run goes on; empty: none
   std::string parameters_hash = {};

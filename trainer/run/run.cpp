@@ -192,13 +192,14 @@ comm::LocalOptions local_options(const Config& config, int workers) {
           .compute = network.compute};
 }
 
-RankRun::RankRun(const Job& job, const Commits& commits) : job_(job), commits_(commits) {}
+RankRun::RankRun(const Job& job, const Commits& commits) : job_(job), job_here_(job), commits_(commits) {}
 RankRun::~RankRun() = default;
 
 int RankRun::train(comm::Communicator& communicator, MembershipRecord* generation) {
   std::optional<ClockPause> setting_up(std::in_place, communicator.clock());
   const DeviceChoice choice = choose_device(job_.config, communicator);
   set_threads(job_.config);
+  share_out_batch(generation);
   GpuLink link(job_.config, communicator, choice);
   try {
     if (generation != nullptr && generation->plan.place > 0) {
@@ -233,12 +234,12 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
   comm::all_ranks_or_none(communicator, [&] {
     fault_point("start");
     network = make_network(job_.config, *job_.data.train, choice.device);
-    plan_ = plan_run(job_.config, *network, nodes, choice.device);
+    plan_ = plan_run(job_here_.config, *network, nodes, choice.device);
   });
   check_resources(communicator, plan_, job_.config, job_.folder.path, choice);
   comm::all_ranks_or_none(communicator, [&] {
     make_state(std::move(*network));
-    training_ = std::make_unique<Training>(job_, plan_, *state_, communicator);
+    training_ = std::make_unique<Training>(job_here_, plan_, *state_, communicator);
   });
   comm::rank_zero_or_none(communicator, [&] { checkpoint = prepare_folder(job_, *training_, lock_).string(); });
   communicator.broadcast_text(0, checkpoint);
@@ -261,6 +262,7 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
   }
   training_->choose_tensors();
   if (generation == nullptr) return;
+  training_->restore_lost(*generation);
   generation->resumed = checkpoint;
   begin_generation(communicator, *generation);
 }
@@ -272,8 +274,8 @@ void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice
     taker_.reset();
     make_state(make_network(job_.config, *job_.data.train, choice.device));
   }
-  plan_ = plan_run(job_.config, state_->network, nodes, state_->device());
-  training_ = std::make_unique<Training>(job_, plan_, *state_, communicator);
+  plan_ = plan_run(job_here_.config, state_->network, nodes, state_->device());
+  training_ = std::make_unique<Training>(job_here_, plan_, *state_, communicator);
   // Every member writes its warnings into the run's log: who is rank 0 changes.
   if (communicator.rank() == 0 || donor_ != nullptr) log::set_file(job_.folder.log());
   log::info(communicator.rank(), "generation {}: {} workers (members {}); {}", generation.plan.number,
@@ -282,6 +284,7 @@ void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice
   take_state(communicator, generation);
   left_->set_same_ranks(generation.before == generation.plan.members);
   training_->go_on(*left_);
+  training_->restore_lost(generation);
   begin_generation(communicator, generation);
 }
 
@@ -324,6 +327,8 @@ void RankRun::begin_generation(comm::Communicator& communicator, MembershipRecor
   comm::rank_zero_or_none(communicator, [&] { append_membership(job_.folder.membership(), generation); });
   state_->commits.run([&] { communicator.barrier(); });
   has_begun_ = true;
+  training.count_lost();
+  if (state_->copies) state_->copies->forget_lost(generation.plan.members);
   left_.reset();
   if (donor_ != nullptr) donor_->end(generation.plan.members);
 }
@@ -334,10 +339,21 @@ void RankRun::begin_at(std::uint64_t place) {
   if (state_) state_->commits.begin_at(place);
 }
 
+void RankRun::share_out_batch(const MembershipRecord* generation) {
+  if (generation == nullptr || job_.config.train.global_batch == GlobalBatch::kPerWorker) return;
+  const auto workers = static_cast<double>(generation->plan.members.size());
+  const double batch =
+      static_cast<double>(job_.config.train.batch_size) * static_cast<double>(generation->plan.first) / workers;
+  job_here_.config.train.batch_size = std::max<std::int64_t>(1, std::llround(batch));
+}
+
 void RankRun::make_state(layers::Network network) {
   state_.emplace(job_.config, std::move(network));
   state_->commits = commits_;
   state_->listener = listener_;
+  if (!commits_.is_elastic() || job_.config.comm.residual_copies == 0) return;
+  require(state_->device().is_cpu(), "comm.residual_copies = 1 needs device = \"cpu\": copies are kept by the processor");
+  state_->copies.emplace();
 }
 
 void RankRun::set_copy(std::unique_ptr<LeftState> copy) {

@@ -103,7 +103,11 @@ class RankRun {
   /// Collective. Compares the replicas, writes the generation, and agrees that it has begun.
   void begin_generation(comm::Communicator& communicator, MembershipRecord& generation);
 
+  /// Gives this generation its batches (train.global_batch).
+  void share_out_batch(const MembershipRecord* generation);
+
   const Job& job_;
+  Job job_here_;  // of the present generation
   Commits commits_;
   RunPlan plan_;
   FolderLock lock_;

@@ -2,6 +2,7 @@
 /// StateDonor: gives the state of an elastic run to processes that are going to join, while this rank trains.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,10 @@ class StateDonor final : public StateListener {
   bool wants_copy(std::uint64_t place) override;
   void take_copy(std::uint64_t place, const LeftState& copy) override;
   void take_update(const LoggedUpdate& update) override;
+  bool wants_mass() const override { return member_.wants_mass(); }
+  void take_mass(std::uint64_t place, double sum, double l1) override {
+    if (std::isfinite(l1)) member_.set_mass({place, sum, l1});
+  }
 
   /// Returns the number of updates that have been given to a member, and sends what is left of them at once.
   std::uint64_t hurry(int taker);

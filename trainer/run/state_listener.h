@@ -19,6 +19,9 @@ class StateListener {
   /// @param copy what a rank that joins takes over.
   virtual void take_copy(std::uint64_t place, const LeftState& copy) = 0;
   virtual void take_update(const LoggedUpdate& update) = 0;
+  /// Returns whether it wants to know the sum of this rank's residual, and that of its magnitudes.
+  virtual bool wants_mass() const { return false; }
+  virtual void take_mass(std::uint64_t /*place*/, double /*sum*/, double /*l1*/) {}
 };
 
 }  // namespace dragonn::trainer

@@ -62,7 +62,8 @@ void StateFollower::save() {
 }
 
 StateTaker::StateTaker(comm::Member& member, std::uint64_t run, TrainingState& state)
-    : follower_(state),
+    : member_(member),
+      follower_(state),
       receiver_(member, run, [this](comm::StreamKind kind, int donor, std::span<const std::byte> bytes) {
         take(kind, donor, bytes);
       }) {}
@@ -73,7 +74,10 @@ void StateTaker::take(comm::StreamKind kind, int donor, std::span<const std::byt
   std::uint64_t place = 0;
   if (bytes.size() < sizeof(place)) throw DataError("a state is cut off");
   std::memcpy(&place, bytes.data(), sizeof(place));
-  fault_point("take");
+  {
+    const ScopedRank id(member_.id());
+    fault_point("take");
+  }
   follower_.begin(LeftState::copy_of(bytes.subspan(sizeof(place)), fmt::format("member {}", donor),
                                      LeftState::Origin{donor, place}));
 }
@@ -82,7 +86,7 @@ std::unique_ptr<LeftState> StateTaker::finish(std::uint64_t updates) {
   const bool has_all = receiver_.wait_for_updates(updates);
   receiver_.stop();
   std::unique_ptr<LeftState> copy = follower_.take();
-  if (!has_all) log::warning(1, "the stream of the state broke off: what is missing follows now, while all wait");
+  if (!has_all) log::warning(member_.id(), "the stream of the state broke off: what is missing follows now, while all wait");
   return copy;
 }
 

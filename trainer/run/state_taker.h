@@ -51,6 +51,7 @@ class StateTaker {
  private:
   void take(comm::StreamKind kind, int donor, std::span<const std::byte> bytes);
 
+  comm::Member& member_;
   StateFollower follower_;
   comm::StateReceiver receiver_;  // last: its thread uses the follower
 };

@@ -2,6 +2,7 @@
 #include "trainer/run/training_state.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -82,6 +83,10 @@ void save_progress(Archive& archive, const Progress& progress) {
     archive.put_text(fmt::format("progress/warning{}", i), progress.warnings[i]);
   }
   archive.put(kDenseIsFaster, static_cast<std::uint64_t>(progress.dense_is_faster ? 1 : 0));
+  if (progress.lost.members > 0) {
+    archive.put_array<std::uint64_t>("progress/lost_members", std::array{progress.lost.members, progress.lost.unknown});
+    archive.put_array<double>("progress/lost_mass", std::array{progress.lost.sum, progress.lost.l1, progress.lost.restored_sum});
+  }
   save_eval(archive, "progress/last/", progress.last);
   save_eval(archive, "progress/best/", progress.best);
   archive.put(kEvaluationsSinceBest, progress.evaluations_since_best);
@@ -99,6 +104,13 @@ Progress load_progress(const Archive& archive) {
     progress.warnings.push_back(archive.get_text(fmt::format("progress/warning{}", i)));
   }
   progress.dense_is_faster = archive.get<std::uint64_t>(kDenseIsFaster) != 0;
+  if (archive.contains("progress/lost_members")) {
+    std::array<std::uint64_t, 2> members{};
+    std::array<double, 3> mass{};
+    archive.get_array("progress/lost_members", std::span(members));
+    archive.get_array("progress/lost_mass", std::span(mass));
+    progress.lost = {members[0], members[1], mass[0], mass[1], mass[2]};
+  }
   progress.last = load_eval(archive, "progress/last/");
   progress.best = load_eval(archive, "progress/best/");
   progress.evaluations_since_best = archive.get<std::uint64_t>(kEvaluationsSinceBest);
@@ -215,7 +227,7 @@ void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped,
   progress.time = load_time(rank, kSeconds);
   const std::vector<float> carried = rank.get_vector<float>(kCarriedState);
   if (carried.empty() || !steps_stay) return;  // the rows of another batch are at other places of the data
-  network.set_state(layers::Mode::kTrain, static_cast<std::size_t>(config.train.batch_size),
+  network.set_state(layers::Mode::kTrain, batch_size,
                     View<const float>(std::span<const float>(carried)));
 }
 
@@ -235,7 +247,8 @@ void TrainingState::add_rank(const Archive& rank, const exchange::ReshardedParts
   progress.time.ideal = std::max(progress.time.ideal, time.ideal);
 }
 
-void TrainingState::tell_update(const LoggedUpdate& update) const {
+void TrainingState::tell_update(const LoggedUpdate& update) {
+  if (copies) copies->take_update(update.sums);
   if (listener != nullptr) listener->take_update(update);
 }
 
