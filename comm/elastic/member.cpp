@@ -19,6 +19,7 @@ namespace {
 constexpr double kRetrySeconds = 0.1;
 constexpr double kConnectSeconds = 2;
 constexpr double kAnswerSeconds = 5;
+constexpr double kMassSeconds = 1;
 /// The ranks of a generation, which all have just been told, connect within this time, or twice the heartbeat timeout.
 constexpr double kFormingSeconds = 10;
 
@@ -164,9 +165,8 @@ bool Member::leaves() const {
 }
 
 void Member::set_mass(const ResidualMass& mass) {
-  const std::lock_guard lock(mutex_);
-  mass_ = mass;
   wants_mass_ = false;
+  send({.mass = mass});
 }
 
 bool Member::is_stopping() const {
@@ -188,7 +188,7 @@ void Member::watch(Communicator* communicator) {
 void Member::run(const std::stop_token& stop) {
   const double interval = options_.heartbeat_timeout_s / kBeatsPerTimeout;
   RunningDeadline silence(deadline_after(options_.heartbeat_timeout_s), interval);
-  Deadline beat = deadline_after(interval);
+  Deadline beat = deadline_after(interval), mass = deadline_after(kMassSeconds);
   while (!stop.stop_requested()) {
     const Deadline look = std::min({beat, silence.next_look(), deadline_after(kRetrySeconds)});
     wait_for(socket_.descriptor(), POLLIN, look);
@@ -206,11 +206,15 @@ void Member::run(const std::stop_token& stop) {
       return lose_coordinator(
           fmt::format("the coordinator is silent for {} s (comm.heartbeat_timeout_s)", options_.heartbeat_timeout_s),
           stop);
-    if (std::chrono::steady_clock::now() < beat) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= mass) {
+      mass = deadline_after(kMassSeconds);
+      wants_mass_ = true;
+    }
+    if (now < beat) continue;
     beat = deadline_after(interval);
     const std::lock_guard lock(mutex_);
-    socket_.send(MemberLine{.mass = std::exchange(mass_, std::nullopt)}.text());
-    wants_mass_ = true;
+    socket_.send(MemberLine{}.text());
   }
 }
 

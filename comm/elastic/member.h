@@ -91,9 +91,9 @@ class Member {
   /// Says that this member wants to leave the run: its generation ends soon, or the run stops.
   void ask_to_leave(std::uint64_t place);
   bool leaves() const;
-  /// Returns whether the coordinator is to hear of this member's residual: once between two beats.
+  /// Returns whether the coordinator is to hear of this member's residual: once in a second.
   bool wants_mass() const { return wants_mass_; }
-  /// Says what the residual is: the next beat tells the coordinator.
+  /// Tells the coordinator what the residual is.
   void set_mass(const ResidualMass& mass);
   /// Returns whether the run is to stop with a checkpoint.
   bool is_stopping() const;
@@ -133,7 +133,6 @@ class Member {
   bool has_reported_ = true;
   bool has_finished_ = false;
   std::atomic<bool> wants_mass_ = true;
-  std::optional<ResidualMass> mass_;
   std::string why_;         // the generation is over
   std::string lost_;        // why this is no member any more
   bool is_orphan_ = false;  // lost_, as the coordinator is gone

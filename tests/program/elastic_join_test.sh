@@ -60,7 +60,7 @@ streamed joined 2 30000 # 44 kB of parameters, and no momentum with dgc
 streamed joined 5 30000
 
 # A worker that was stopped for too long is left behind, and joins again.
-rule=("${long[@]}" --set comm.rejoin=true)
+rule=("${long[@]}" --set comm.rejoin=true --set train.global_batch=constant)
 HEARTBEAT=2 coordinate again 2
 HEARTBEAT=2 start again 2 "${rule[@]}"
 wait_until "${ids[0]}" has_steps again 50 || fail "again: no steps"
@@ -69,6 +69,7 @@ begins again 0
 kill -CONT "${ids[1]}"
 begins again 0 2
 grep -q 'member 1 is no member any more: .*silent for 2 s.*; this process joins again' again.1.log || fail "again: $(tail -3 again.1.log)"
+grep -q 'a step takes 8 samples instead of 8' again/log.txt || fail "again: $(grep 'a step takes' again/log.txt)"
 stopped again 75 75
 streamed again 2 30000
 
