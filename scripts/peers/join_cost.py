@@ -19,7 +19,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from elastic_campaign import Run, Worker
+from elastic_campaign import Run
 from runs import BIN, ROOT, Rows, make_parser, run_main, table
 
 
