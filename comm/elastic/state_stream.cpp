@@ -24,6 +24,7 @@ namespace {
 
 constexpr double kLookSeconds = 0.05;
 constexpr double kConnectSeconds = 5;
+constexpr double kTrySeconds = 1;
 
 /// Precedes every part of a message.
 struct Header {
@@ -98,16 +99,18 @@ std::size_t StateSender::size_of(const std::deque<Message>& messages) {
 }
 
 void StateSender::run(const std::stop_token& stop) {
-  bool is_good = connect(stop);
-  while (is_good && !stop.stop_requested()) {
-    const std::optional<Message> message = await_message(stop);
-    if (stop.stop_requested()) return;
-    is_good = message && transmit(*message, stop);
-    if (!is_good) break;
-    has_state_ = has_state_ || message->kind == StreamKind::kState;
-    has_caught_up_ = has_caught_up_ || message->kind == StreamKind::kPresent || message->kind == StreamKind::kBehind;
+  try {
+    for (bool is_good = connect(stop); is_good;) {
+      const std::optional<Message> message = await_message(stop);
+      is_good = message && transmit(*message, stop);
+      if (!is_good) break;
+      has_state_ = has_state_ || message->kind == StreamKind::kState;
+      has_caught_up_ = has_caught_up_ || message->kind == StreamKind::kPresent || message->kind == StreamKind::kBehind;
+    }
+  } catch (const std::exception& error) {
+    log::warning(options_.id, "the state for member {} cannot be sent: {}", taker_.id, error.what());
   }
-  has_failed_ = !is_good;
+  has_failed_ = true;
 }
 
 std::optional<StateSender::Message> StateSender::await_message(const std::stop_token& stop) {
@@ -138,13 +141,19 @@ std::optional<StateSender::Message> StateSender::await_message(const std::stop_t
 }
 
 bool StateSender::connect(const std::stop_token& stop) {
-  SocketResult connection = connect_to(taker_.door, deadline_after(kConnectSeconds));
+  const Deadline soon = deadline_after(kConnectSeconds);
+  SocketResult connection;
+  do connection = connect_to(taker_.door, deadline_after(kTrySeconds));
+  while (!connection.problem.empty() && !stop.stop_requested() && std::chrono::steady_clock::now() < soon);
   if (!connection.problem.empty()) return false;
   socket_ = std::move(connection.socket);
   Hello hello = hello_of(options_.id, kDonorSize);
   hello.run = taker_.run;
-  const Deadline soon = deadline_after(kConnectSeconds);
-  const auto is_answered = [&] { return wait_for(socket_, POLLIN, soon); };
+  const auto is_answered = [&] {
+    while (!stop.stop_requested() && std::chrono::steady_clock::now() < soon)
+      if (wait_for(socket_, POLLIN, deadline_after(kLookSeconds))) return true;
+    return false;
+  };
   if (!greet(socket_, hello, options_.secret.get(), soon, is_answered).empty()) return false;
   Answer answer{};
   return read(writable_bytes_of(answer), stop) && answer == kAccepted;
@@ -266,7 +275,7 @@ bool StateReceiver::follow(const std::stop_token& stop, const Descriptor& socket
     if (!read(stop, socket, std::span(bytes).subspan(begin))) return is_ready;
     try {
       if (header.is_last != 0) take(kind, donor, bytes);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       log::warning(member_.id(), "member {} sends a state that cannot be taken: {}", donor, error.what());
       return is_ready;
     }

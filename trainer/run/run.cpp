@@ -230,6 +230,7 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
   std::optional<layers::Network> network;
   std::string checkpoint;
   lock_ = {};  // of a group that failed before it had begun
+  taker_.reset();
   const comm::Nodes nodes = find_nodes(job_.config, communicator);
   comm::all_ranks_or_none(communicator, [&] {
     fault_point("start");
@@ -269,9 +270,9 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
 
 void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord& generation) {
   const comm::Nodes nodes = find_nodes(job_.config, communicator);
+  end_streams(communicator, generation);
   // A rank that fails here fails alone.
   if (!state_ || state_->device() != choice.device) {
-    taker_.reset();
     make_state(make_network(job_.config, *job_.data.train, choice.device));
   }
   plan_ = plan_run(job_here_.config, state_->network, nodes, state_->device());
@@ -280,7 +281,6 @@ void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice
   if (communicator.rank() == 0 || donor_ != nullptr) log::set_file(job_.folder.log());
   log::info(communicator.rank(), "generation {}: {} workers (members {}); {}", generation.plan.number,
             communicator.size(), fmt::join(generation.plan.members, ", "), generation.why);
-  end_streams(communicator, generation);
   take_state(communicator, generation);
   left_->set_same_ranks(generation.before == generation.plan.members);
   training_->go_on(*left_);

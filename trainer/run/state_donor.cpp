@@ -19,7 +19,8 @@ StateDonor::StateDonor(comm::Member& member, double share, bool follows)
     : member_(member), share_(share), follows_(follows) {
   member_.on_taker([this](const comm::Taker& taker) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(streams_, [&](const Stream& stream) { return stream.sender->taker() == taker.id; });
+    // To end one takes a moment, for which the coordinator must not wait.
+    for (Stream& stream : streams_) stream.is_replaced = stream.is_replaced || stream.sender->taker() == taker.id;
     streams_.push_back({.sender = std::make_unique<comm::StateSender>(taker, member_.options(), share_)});
   });
 }
@@ -30,7 +31,7 @@ StateDonor::~StateDonor() {
 
 bool StateDonor::wants_copy(std::uint64_t /*place*/) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(streams_, [](const Stream& stream) { return stream.sender->has_failed(); });
+  forget_ended();
   return std::ranges::any_of(streams_, [](const Stream& stream) { return !stream.has_copy; });
 }
 
@@ -55,7 +56,7 @@ void StateDonor::take_update(const LoggedUpdate& update) {
   const std::lock_guard lock(mutex_);
   comm::StreamBytes bytes;
   for (Stream& stream : streams_) {
-    if (!stream.has_copy || stream.is_behind || stream.sender->has_failed()) continue;
+    if (!stream.has_copy || stream.is_behind || stream.is_replaced || stream.sender->has_failed()) continue;
     if (!bytes) bytes = std::make_shared<const std::vector<std::byte>>(to_bytes(update));
     stream.is_behind = stream.sender->waiting_bytes() + bytes->size() > stream.limit;
     if (stream.is_behind) {
@@ -70,7 +71,7 @@ void StateDonor::take_update(const LoggedUpdate& update) {
 std::uint64_t StateDonor::hurry(int taker) {
   const std::lock_guard lock(mutex_);
   for (const Stream& stream : streams_) {
-    if (stream.sender->taker() != taker || stream.is_behind) continue;
+    if (stream.sender->taker() != taker || stream.is_behind || stream.is_replaced) continue;
     stream.sender->hurry();
     return stream.updates;
   }
@@ -79,9 +80,13 @@ std::uint64_t StateDonor::hurry(int taker) {
 
 void StateDonor::end(const std::vector<int>& members) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(streams_, [&](const Stream& stream) {
-    return stream.sender->has_failed() || std::ranges::binary_search(members, stream.sender->taker());
-  });
+  for (Stream& stream : streams_)
+    stream.is_replaced = stream.is_replaced || std::ranges::binary_search(members, stream.sender->taker());
+  forget_ended();
+}
+
+void StateDonor::forget_ended() {
+  std::erase_if(streams_, [](const Stream& stream) { return stream.is_replaced || stream.sender->has_failed(); });
 }
 
 }  // namespace dragonn::trainer

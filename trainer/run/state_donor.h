@@ -46,9 +46,13 @@ class StateDonor final : public StateListener {
     std::unique_ptr<comm::StateSender> sender;
     bool has_copy = false;
     bool is_behind = false;
+    bool is_replaced = false;  // by another stream to the same taker, or the taker has the state
     std::size_t limit = 0;  // bytes that may wait
     std::uint64_t updates = 0;
   };
+
+  /// Forgets streams that have ended.
+  void forget_ended();
 
   comm::Member& member_;
   double share_;
