@@ -107,8 +107,8 @@ Progress load_progress(const Archive& archive) {
   if (archive.contains("progress/lost_members")) {
     std::array<std::uint64_t, 2> members{};
     std::array<double, 3> mass{};
-    archive.get_array("progress/lost_members", std::span(members));
-    archive.get_array("progress/lost_mass", std::span(mass));
+    archive.get_array<std::uint64_t>("progress/lost_members", members);
+    archive.get_array<double>("progress/lost_mass", mass);
     progress.lost = {members[0], members[1], mass[0], mass[1], mass[2]};
   }
   progress.last = load_eval(archive, "progress/last/");
