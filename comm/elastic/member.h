@@ -47,8 +47,8 @@ struct Taker {
 /// A generation in which this process is a rank.
 struct Formation {
   GenerationPlan plan;
-  std::string why;     ///< the generation before ended; empty for the first
-  TcpOptions options;  ///< how its ranks connect
+  std::string why;              ///< the generation before ended; empty for the first
+  TcpOptions options;           ///< how its ranks connect
   std::vector<Loss> lost = {};  ///< members that are gone since the generation before was formed
 };
 

@@ -79,8 +79,7 @@ void Membership::assign_donors() {
 void Membership::assign_donor(int member, Present& fetching) {
   const auto former = std::exchange(fetching.donor, std::nullopt);
   const auto burden = [&](int donor) {
-    const auto takers =
-        std::ranges::count_if(present_, [&](const auto& entry) { return entry.second.donor == donor; });
+    const auto takers = std::ranges::count_if(present_, [&](const auto& entry) { return entry.second.donor == donor; });
     return std::pair(former == donor, takers);  // the former donor only where there is no other
   };
   std::optional<int> lightest;
@@ -136,7 +135,8 @@ void Membership::stop() {
   drop_fetching(kAtEnd);
   for (auto& [member, present] : present_) {
     present.leaves = false;
-    if (present.standing == Standing::kTraining) orders_.push_back({.kind = Order::Kind::kStop, .member = member, .plan = plan_});
+    if (present.standing == Standing::kTraining)
+      orders_.push_back({.kind = Order::Kind::kStop, .member = member, .plan = plan_});
   }
 }
 
@@ -175,7 +175,8 @@ void Membership::end(Phase phase) {
   phase_ = phase;
   const Order::Kind kind = phase == Phase::kYielding ? Order::Kind::kYield : Order::Kind::kEnd;
   for (const auto& [member, present] : present_)
-    if (present.standing == Standing::kTraining) orders_.push_back({.kind = kind, .member = member, .plan = plan_, .why = why_});
+    if (present.standing == Standing::kTraining)
+      orders_.push_back({.kind = kind, .member = member, .plan = plan_, .why = why_});
 }
 
 void Membership::form_if_known() {
@@ -213,7 +214,8 @@ void Membership::form() {
   plan_.stops = stops_ || static_cast<int>(plan_.members.size()) < min_workers_;
   if (plan_.stops) drop_fetching(kAtEnd);
   phase_ = Phase::kTraining;
-  for (const int member : plan_.members) orders_.push_back({.kind = Order::Kind::kForm, .member = member, .plan = plan_, .why = why_});
+  for (const int member : plan_.members)
+    orders_.push_back({.kind = Order::Kind::kForm, .member = member, .plan = plan_, .why = why_});
 }
 
 }  // namespace dragonn::comm

@@ -36,15 +36,15 @@ struct Loss {
   bool operator==(const Loss&) const = default;
 };
 
-/// A line of a member: "join PORT CONFIG", "beat" or "beat PLACE SUM L1" of its residual, "leave PLACE", "report GENERATION PLACE WHY", "finish PLACE"; of one
-/// that fetches the state, "ready" and "again DONOR".
+/// A line of a member: "join PORT CONFIG", "beat" or "beat PLACE SUM L1" of its residual, "leave PLACE", "report
+/// GENERATION PLACE WHY", "finish PLACE"; of one that fetches the state, "ready" and "again DONOR".
 struct MemberLine {
   enum class Kind { kJoin, kBeat, kLeave, kReport, kFinish, kReady, kAgain };
   Kind kind = Kind::kBeat;
   std::uint64_t generation = 0;
   std::uint64_t place = 0;  ///< of a join: the port at which the member accepts the others; of "again": the donor
   std::string why = {};
-  std::uint64_t config = 0;  ///< of a join: a hash of the settings that all members must share
+  std::uint64_t config = 0;               ///< of a join: a hash of the settings that all members must share
   std::optional<ResidualMass> mass = {};  ///< of a beat
 
   std::string text() const;
@@ -54,15 +54,15 @@ struct MemberLine {
 };
 
 /// A line of the coordinator: "beat"; "bye", the answer to "finish"; "stop"; "yield GENERATION WHY"; "end GENERATION
-/// WHY"; "drop WHY"; "form GENERATION PLACE FIRST STOPS RUN YOUR-ID LOST ID@ADDRESS,ID@ADDRESS,... WHY", where LOST is "-"
-/// or "ID:PLACE:SUM:L1,ID,..." of the members that are gone since the generation before; "fetch RUN YOUR-ID"; "give
+/// WHY"; "drop WHY"; "form GENERATION PLACE FIRST STOPS RUN YOUR-ID LOST ID@ADDRESS,ID@ADDRESS,... WHY", where LOST is
+/// "-" or "ID:PLACE:SUM:L1,ID,..." of the members that are gone since the generation before; "fetch RUN YOUR-ID"; "give
 /// RUN ID@ADDRESS", of the taker.
 struct CoordinatorLine {
   enum class Kind { kBeat, kBye, kStop, kYield, kEnd, kDrop, kForm, kFetch, kGive };
   Kind kind = Kind::kBeat;
   GenerationPlan plan = {};
-  std::uint64_t run = 0;            ///< Rendezvous::run of the generation, or of the taker's stream
-  int member = 0;                   ///< the id of the receiver, which may be another one than it asked for; the taker's
+  std::uint64_t run = 0;  ///< Rendezvous::run of the generation, or of the taker's stream
+  int member = 0;         ///< the id of the receiver, which may be another one than it asked for; the taker's
   std::vector<Loss> lost = {};
   std::vector<Address> doors = {};  ///< where the members of a generation accept each other, by rank
   std::string why = {};

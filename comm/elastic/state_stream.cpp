@@ -238,7 +238,8 @@ void StateReceiver::run(const std::stop_token& stop, std::uint64_t run) {
     patience.next_look();
     for (AcceptedConnection& connection : listener.wait(silence.next_look(), starved)) {
       const bool is_donor = connection.hello.size == kDonorSize && connection.hello.run == run;
-      if (!write_all(connection.socket, bytes_of(is_donor ? kAccepted : kOtherRun), deadline_after(1)).empty()) continue;
+      if (!write_all(connection.socket, bytes_of(is_donor ? kAccepted : kOtherRun), deadline_after(1)).empty())
+        continue;
       if (!is_donor) continue;
       if (follow(stop, connection.socket, connection.hello.rank)) return is_over();
       if (stop.stop_requested()) break;

@@ -38,9 +38,9 @@ using StreamBytes = std::shared_ptr<const std::vector<std::byte>>;
 /// The donor's end. A thread of its own connects and sends; no call waits for the network. Whatever fails ends the
 /// stream: the taker notices, and asks for another donor.
 ///
-/// A message goes out in parts of kPartBytes, of which each is acknowledged; updates that wait share a part. Behind a part
-/// that took t seconds the thread rests for t (1 / share - 1): so the stream takes that share of the link, whatever its
-/// rate is and however busy it is.
+/// A message goes out in parts of kPartBytes, of which each is acknowledged; updates that wait share a part. Behind a
+/// part that took t seconds the thread rests for t (1 / share - 1): so the stream takes that share of the link,
+/// whatever its rate is and however busy it is.
 class StateSender {
  public:
   static constexpr std::size_t kPartBytes = std::size_t{256} << 10;

@@ -32,7 +32,18 @@ struct Model {
 
 /// A member: it computes, then agrees with its group on the next place, then computes again.
 struct Actor {
-  enum class State { kAbsent, kFetching, kWaiting, kComputing, kAgreeing, kReported, kFinished, kStopped, kDropped, kDead };
+  enum class State {
+    kAbsent,
+    kFetching,
+    kWaiting,
+    kComputing,
+    kAgreeing,
+    kReported,
+    kFinished,
+    kStopped,
+    kDropped,
+    kDead
+  };
   State state = State::kWaiting;
   std::uint64_t generation = 0;
   std::uint64_t place = 0;
@@ -494,7 +505,8 @@ TEST_CASE("membership: who gets a signal leaves and the others go on, and where 
   alone.join(0);
   alone.take_orders();
   alone.ask_to_leave(0, 7);
-  CHECK(alone.take_orders() == std::vector<Order>{{.kind = Order::Kind::kStop, .member = 0, .plan = alone.generation()}});
+  CHECK(alone.take_orders() ==
+        std::vector<Order>{{.kind = Order::Kind::kStop, .member = 0, .plan = alone.generation()}});
 }
 
 TEST_CASE("membership: a run that is full, ends or stops takes nobody, and who has no state never trains alone") {

@@ -109,7 +109,8 @@ TEST_CASE("state stream: the state and all updates come whole and in order, and 
   CHECK(taker.run == two.run());
   StateSender sender(taker, two.member().options(), 1);
   sender.send(StreamKind::kState, message(3 * StateSender::kPartBytes + 5, 1));
-  for (unsigned update = 0; update < 40; ++update) sender.send(StreamKind::kUpdate, message(10000 * (update % 3), update));
+  for (unsigned update = 0; update < 40; ++update)
+    sender.send(StreamKind::kUpdate, message(10000 * (update % 3), update));
   CHECK(receiver.wait_for_updates(40));
   // The coordinator hears that the joiner is ready, and the generation yields.
   while (!two.member().is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -68,7 +68,8 @@ TEST_CASE("left state: of what a stream has brought only what is not equal follo
       earlier.own.put("optimizer/step", std::uint64_t{5});
       mine = LeftState::copy_of(earlier.to_bytes(), "member 0", LeftState::Origin{0, 3});
     }
-    const std::size_t bytes = share_state(communicator, mine, [](const std::string& field) { return field == "residual"; });
+    const std::size_t bytes =
+        share_state(communicator, mine, [](const std::string& field) { return field == "residual"; });
     CHECK((bytes == 0) == (communicator.rank() == 0));
     if (communicator.rank() == 0) return;
     CHECK(bytes < 4096);

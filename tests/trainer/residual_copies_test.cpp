@@ -58,10 +58,10 @@ void add_to(Values& values, std::span<const BucketSum> sums) {
 
 /// What became of all gradients when the middle of three ranks is lost behind step kSteps.
 struct Account {
-  Values made{Values(kSize)};      ///< by all ranks
-  Values applied{Values(kSize)};   ///< by the optimizer
-  Values kept{Values(kSize)};      ///< in the residuals of those that are left, the copy included
-  Values copied{Values(kSize)};    ///< the lost one's residual at its last copy
+  Values made{Values(kSize)};        ///< by all ranks
+  Values applied{Values(kSize)};     ///< by the optimizer
+  Values kept{Values(kSize)};        ///< in the residuals of those that are left, the copy included
+  Values copied{Values(kSize)};      ///< the lost one's residual at its last copy
   Values sent_since{Values(kSize)};  ///< magnitudes of what was applied behind that
   double restored = 0;
 };
@@ -108,7 +108,8 @@ Account lose(const exchange::testing::Combination& combination, int every) {
       copies.forget_lost(kLeft);
       CHECK(copies.add_lost(exchange, kLeft).empty());
     }
-    for (Values* values : {&mine.made, &mine.kept, &mine.copied}) communicator.allreduce_sum(std::span<double>(*values));
+    for (Values* values : {&mine.made, &mine.kept, &mine.copied})
+      communicator.allreduce_sum(std::span<double>(*values));
     communicator.allreduce_sum(std::span<double>(&mine.restored, 1));
     if (rank == 0) account = mine;
   });
@@ -137,7 +138,8 @@ TEST_CASE("residual copies: with a copy at every exchange nothing is lost but wh
 }
 
 TEST_CASE("residual copies: of an older copy what anybody has sent since does not count again") {
-  const Account with = lose({"topk", "allgather", "residual"}, 4), without = lose({"topk", "allgather", "residual"}, 100);
+  const Account with = lose({"topk", "allgather", "residual"}, 4),
+                without = lose({"topk", "allgather", "residual"}, 100);
   CHECK(without.restored == 0);
   std::size_t sent = 0;
   for (std::size_t i = 0; i < kSize; ++i) {

@@ -243,14 +243,14 @@ void check_elastic(const Config& config) {
   if (!comm.elastic) {
     require(config.train.global_batch == GlobalBatch::kPerWorker,
             "train.global_batch = \"constant\" is of no use with comm.elastic = false: expected comm.elastic = true");
-    const char* const key = comm.min_workers != 1                            ? "min_workers"
-                            : comm.max_workers != 0                          ? "max_workers"
-                            : comm.rejoin                                    ? "rejoin"
-                            : comm.residual_copies != 0                      ? "residual_copies"
+    const char* const key = comm.min_workers != 1                                          ? "min_workers"
+                            : comm.max_workers != 0                                        ? "max_workers"
+                            : comm.rejoin                                                  ? "rejoin"
+                            : comm.residual_copies != 0                                    ? "residual_copies"
                             : comm.residual_copy_every != CommConfig{}.residual_copy_every ? "residual_copy_every"
-                            : comm.join_share != CommConfig{}.join_share     ? "join_share"
-                            : comm.coordinator != RunsCoordinator::kRankZero ? "coordinator"
-                                                                             : nullptr;
+                            : comm.join_share != CommConfig{}.join_share                   ? "join_share"
+                            : comm.coordinator != RunsCoordinator::kRankZero               ? "coordinator"
+                                                                                           : nullptr;
     return require(key == nullptr, "comm.{} is of no use with comm.elastic = false: expected comm.elastic = true",
                    key == nullptr ? "" : key);
   }
@@ -263,9 +263,10 @@ void check_elastic(const Config& config) {
           "comm.residual_copies = 1 needs a memory with a residual that stays with its worker, not \"{}\": expected "
           "compression.memory = \"residual\" or \"momentum_correction\"",
           config.compression.memory.name);
-  require(comm.residual_copies == 0 || config.compression.transform != Transform::kDct,
-          "comm.residual_copies = 1 does not go with compression.transform = \"dct\", whose residuals are in another basis "
-          "than the sums: expected \"none\"");
+  require(
+      comm.residual_copies == 0 || config.compression.transform != Transform::kDct,
+      "comm.residual_copies = 1 does not go with compression.transform = \"dct\", whose residuals are in another basis "
+      "than the sums: expected \"none\"");
   const auto refuse = [](bool is_set, const char* what, const char* expected) {
     require(!is_set, "comm.elastic = true does not go with {}: expected {}", what, expected);
   };

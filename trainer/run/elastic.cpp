@@ -200,9 +200,9 @@ class Replay {
   ReplayRequest request_;
   std::vector<MembershipRecord> records_;
   Job job_;
-  std::map<int, CopyKeeper> keepers_;             // by member, as the runs, which they outlive
+  std::map<int, CopyKeeper> keepers_;  // by member, as the runs, which they outlive
   std::map<int, std::unique_ptr<RankRun>> runs_;
-  bool is_over_ = false;                          // the last step to be repeated is done
+  bool is_over_ = false;  // the last step to be repeated is done
 };
 
 }  // namespace

@@ -46,9 +46,8 @@ MembershipRecord parse(const std::string& line) {
   }
   if (json.contains("streams")) {
     for (const Json& stream : json.at("streams"))
-      record.streams.push_back(
-          {stream.at("member").get<int>(), stream.at("donor").get<int>(), stream.at("place").get<std::uint64_t>(),
-           stream.at("rest_bytes").get<std::uint64_t>()});
+      record.streams.push_back({stream.at("member").get<int>(), stream.at("donor").get<int>(),
+                                stream.at("place").get<std::uint64_t>(), stream.at("rest_bytes").get<std::uint64_t>()});
   }
   if (json.contains("resumed")) json.at("resumed").get_to(record.resumed);
   return record;

@@ -36,7 +36,7 @@ struct MembershipRecord {
   std::string why = {};          ///< that one ended
   std::vector<LossRecord> lost = {};
   std::vector<StreamRecord> streams = {};
-  std::string resumed = {};      ///< the checkpoint from which the run goes on; empty: none
+  std::string resumed = {};  ///< the checkpoint from which the run goes on; empty: none
   std::string parameters_hash = {};
 };
 

@@ -14,9 +14,9 @@
 
 namespace dragonn::trainer {
 
-/// Each rank keeps a copy of the residual of the rank before it. A copy is what its owner had after its last commit, and
-/// stays that until the owner exchanges again. From then on it is less: entries that anybody has sent since are zero, so
-/// nothing that may have left its owner counts twice, and what the owner has gathered since is not there.
+/// Each rank keeps a copy of the residual of the rank before it. A copy is what its owner had after its last commit,
+/// and stays that until the owner exchanges again. From then on it is less: entries that anybody has sent since are
+/// zero, so nothing that may have left its owner counts twice, and what the owner has gathered since is not there.
 /// Costs 4 bytes of memory and of messages per element of a residual, momentum included (`dgc`: 8).
 class ResidualCopies {
  public:

@@ -303,9 +303,8 @@ void RankRun::take_state(comm::Communicator& communicator, MembershipRecord& gen
   // What a donor that is gone had may never have counted.
   const bool is_streamed = left_ && left_->origin();
   if (is_streamed && !std::ranges::binary_search(members, left_->origin()->donor)) left_.reset();
-  const std::size_t rest = share_state(communicator, left_, [&](const std::string& field) {
-    return training_->generation().stays_with_rank(field);
-  });
+  const std::size_t rest = share_state(
+      communicator, left_, [&](const std::string& field) { return training_->generation().stays_with_rank(field); });
   const LeftState::Origin origin = left_->origin().value_or(LeftState::Origin{-1, 0});
   const std::array<std::int64_t, 3> mine{origin.donor, static_cast<std::int64_t>(origin.place),
                                          static_cast<std::int64_t>(rest)};
@@ -352,7 +351,8 @@ void RankRun::make_state(layers::Network network) {
   state_->commits = commits_;
   state_->listener = listener_;
   if (!commits_.is_elastic() || job_.config.comm.residual_copies == 0) return;
-  require(state_->device().is_cpu(), "comm.residual_copies = 1 needs device = \"cpu\": copies are kept by the processor");
+  require(state_->device().is_cpu(),
+          "comm.residual_copies = 1 needs device = \"cpu\": copies are kept by the processor");
   state_->copies.emplace();
 }
 

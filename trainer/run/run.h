@@ -54,8 +54,8 @@ struct Job {
 /// does not see.
 comm::LocalOptions local_options(const Config& config, int workers);
 
-class Training;   // trainer/run/training.h
-class LeftState;  // likewise
+class Training;       // trainer/run/training.h
+class LeftState;      // likewise
 class StateDonor;     // trainer/run/state_donor.h
 class StateListener;  // trainer/run/state_listener.h
 class StateTaker;     // trainer/run/state_taker.h

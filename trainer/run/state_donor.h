@@ -14,10 +14,10 @@
 
 namespace dragonn::trainer {
 
-/// Sends each taker a copy of the state that this rank has in front of its next meeting, and from there on the updates of
-/// the parameters that all ranks share. Costs memory for a copy of what all ranks share until it is sent, and for the
-/// updates that wait. A stream whose updates take more than twice the bytes of the copy, and 64 MiB, falls behind: the
-/// taker then gets the rest when it joins.
+/// Sends each taker a copy of the state that this rank has in front of its next meeting, and from there on the updates
+/// of the parameters that all ranks share. Costs memory for a copy of what all ranks share until it is sent, and for
+/// the updates that wait. A stream whose updates take more than twice the bytes of the copy, and 64 MiB, falls behind:
+/// the taker then gets the rest when it joins.
 class StateDonor final : public StateListener {
  public:
   /// @param share of the link that a stream takes.  @param follows whether takers can make this rank's updates: on the
@@ -47,7 +47,7 @@ class StateDonor final : public StateListener {
     bool has_copy = false;
     bool is_behind = false;
     bool is_replaced = false;  // by another stream to the same taker, or the taker has the state
-    std::size_t limit = 0;  // bytes that may wait
+    std::size_t limit = 0;     // bytes that may wait
     std::uint64_t updates = 0;
   };
 

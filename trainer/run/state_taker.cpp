@@ -86,7 +86,8 @@ std::unique_ptr<LeftState> StateTaker::finish(std::uint64_t updates) {
   const bool has_all = receiver_.wait_for_updates(updates);
   receiver_.stop();
   std::unique_ptr<LeftState> copy = follower_.take();
-  if (!has_all) log::warning(member_.id(), "the stream of the state broke off: what is missing follows now, while all wait");
+  if (!has_all)
+    log::warning(member_.id(), "the stream of the state broke off: what is missing follows now, while all wait");
   return copy;
 }
 

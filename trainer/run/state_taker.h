@@ -44,8 +44,8 @@ class StateTaker {
   /// @param run Hello::run of the streams.  @param state of StateFollower.  All arguments outlive this.
   StateTaker(comm::Member& member, std::uint64_t run, TrainingState& state);
 
-  /// Waits until so many updates of the last donor have been made, if that one still sends. Ends the stream, and returns
-  /// the copy; null where there is none.
+  /// Waits until so many updates of the last donor have been made, if that one still sends. Ends the stream, and
+  /// returns the copy; null where there is none.
   std::unique_ptr<LeftState> finish(std::uint64_t updates);
 
  private:

@@ -85,7 +85,8 @@ void save_progress(Archive& archive, const Progress& progress) {
   archive.put(kDenseIsFaster, static_cast<std::uint64_t>(progress.dense_is_faster ? 1 : 0));
   if (progress.lost.members > 0) {
     archive.put_array<std::uint64_t>("progress/lost_members", std::array{progress.lost.members, progress.lost.unknown});
-    archive.put_array<double>("progress/lost_mass", std::array{progress.lost.sum, progress.lost.l1, progress.lost.restored_sum});
+    archive.put_array<double>("progress/lost_mass",
+                              std::array{progress.lost.sum, progress.lost.l1, progress.lost.restored_sum});
   }
   save_eval(archive, "progress/last/", progress.last);
   save_eval(archive, "progress/best/", progress.best);
@@ -227,8 +228,7 @@ void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped,
   progress.time = load_time(rank, kSeconds);
   const std::vector<float> carried = rank.get_vector<float>(kCarriedState);
   if (carried.empty() || !steps_stay) return;  // the rows of another batch are at other places of the data
-  network.set_state(layers::Mode::kTrain, batch_size,
-                    View<const float>(std::span<const float>(carried)));
+  network.set_state(layers::Mode::kTrain, batch_size, View<const float>(std::span<const float>(carried)));
 }
 
 void TrainingState::load_optimizer(const Archive& model, const Archive& rank) {

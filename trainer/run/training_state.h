@@ -126,10 +126,10 @@ struct TrainingState {
   kernels::HostMirror<float> mirror;  ///< of the parameters, for hashes and checkpoints
   Progress progress;
   Commits commits;
-  StateListener* listener = nullptr;  ///< null: none
+  StateListener* listener = nullptr;     ///< null: none
   std::optional<ResidualCopies> copies;  ///< of an elastic run with comm.residual_copies
-  std::uint64_t furthest_step = 0;      ///< of any rank, when the present group began
-  std::uint64_t synchronized_step = 0;  ///< the last step before the present one that updated the model
+  std::uint64_t furthest_step = 0;       ///< of any rank, when the present group began
+  std::uint64_t synchronized_step = 0;   ///< the last step before the present one that updated the model
 
  private:
   void set_length();
