@@ -85,7 +85,7 @@ class TwoMembers {
   std::uint64_t run_ = 0;
 };
 
-/// What a receiver has taken, in order.
+/// The messages that a receiver has taken, in order.
 struct Taken {
   StateReceiver::Take function() {
     return [this](StreamKind kind, int donor, std::span<const std::byte> bytes) {

@@ -56,7 +56,7 @@ void add_to(Values& values, std::span<const BucketSum> sums) {
   }
 }
 
-/// What became of all gradients when the middle of three ranks is lost behind step kSteps.
+/// The places of all gradients when the middle of three ranks is lost behind step kSteps.
 struct Account {
   Values made{Values(kSize)};        ///< by all ranks
   Values applied{Values(kSize)};     ///< by the optimizer

@@ -20,7 +20,7 @@
 
 namespace dragonn::trainer {
 
-/// What the members that an elastic run has lost took along: sums over their last known residuals.
+/// The residuals that the lost members of an elastic run took along: sums over their last known residuals.
 struct LostMass {
   std::uint64_t members = 0;
   std::uint64_t unknown = 0;  ///< members of which the coordinator had not heard a residual

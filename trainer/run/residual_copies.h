@@ -42,7 +42,7 @@ class ResidualCopies {
   void forget_lost(std::span<const int> members);
 
  private:
-  /// What one memory keeps of a bucket, in one field of its owner's archive.
+  /// The values of a bucket in a memory, in one field of its owner's archive.
   struct Part {
     std::string field;
     std::size_t offset = 0;  // of the bucket in the arena
