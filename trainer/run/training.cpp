@@ -397,6 +397,7 @@ void Training::copy_residuals() {
   state_.copies->take(communicator_, *generation_.gradient_exchange, *before_step_, members_);
   commit();  // else a rank could have the new copy, and another one that is gone the former
   state_.copies->commit();
+  state_.commits.require_group();  // the generation may have ended between copies and step
 }
 
 void Training::commit() {
