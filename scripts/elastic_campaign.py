@@ -230,17 +230,16 @@ class Run:
             worker.start()
 
     def judge_steps(self):
-        """Steps must follow one another; behind an event one may be made again."""
-        lost, steps = 0, [step for step, _ in self.steps]
+        """Steps must follow one another. Behind an event one may be made again, or lack the line that a lost rank 0 did not write."""
+        steps = [step for step, _ in self.steps]
         strides = [later - earlier for earlier, later in zip(steps, steps[1:])]
         stride = statistics.mode(strides) if strides else 1
-        for step, change in zip(steps[1:], strides):
-            if change > stride:
-                self.findings.append(f"steps {step - change + 1} to {step - 1} have no line")
-            lost += max(0, stride - change) // stride
-        if lost > len(self.events):
-            self.findings.append(f"{lost} steps were made again behind {len(self.events)} events")
-        return lost
+        again = sum(max(0, stride - change) // stride for change in strides)
+        missing = sum(max(0, change - stride) // stride for change in strides)
+        for count, what in ((again, "were made again"), (missing, "have no line")):
+            if count > len(self.events):
+                self.findings.append(f"{count} steps {what} behind {len(self.events)} events")
+        return again
 
     def begin(self):
         """Starts the processes."""
