@@ -16,6 +16,7 @@
 #include "comm/deadline.h"
 #include "comm/elastic/protocol.h"
 #include "comm/tcp/listener.h"
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -129,8 +130,8 @@ std::optional<StateSender::Message> StateSender::await_message(const std::stop_t
   const auto add = [&](const Message& update) {
     const std::uint64_t size = update.bytes->size();
     const auto prefix = bytes_of(size);
-    records.insert(records.end(), prefix.begin(), prefix.end());
-    records.insert(records.end(), update.bytes->begin(), update.bytes->end());
+    append_bytes(records, prefix);
+    append_bytes(records, *update.bytes);
   };
   add(next);
   while (!messages_.empty() && messages_.front().kind == StreamKind::kUpdate && records.size() < kPartBytes) {

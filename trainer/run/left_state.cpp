@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/fault_point.h"
 #include "core/hash.h"
@@ -127,11 +128,10 @@ std::vector<std::byte> LeftState::bytes_for(const std::string& inventory, const 
                         own_bytes.size()};
   std::vector<std::byte> bytes;
   bytes.reserve(sizeof(heading) + shared_bytes.size() + own_bytes.size() + kept.size());
-  const auto append = [&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); };
-  append(std::as_bytes(std::span(heading)));
-  append(shared_bytes);
-  append(own_bytes);
-  append(std::as_bytes(std::span(kept)));
+  append_bytes(bytes, std::as_bytes(std::span(heading)));
+  append_bytes(bytes, shared_bytes);
+  append_bytes(bytes, own_bytes);
+  append_bytes(bytes, std::as_bytes(std::span(kept)));
   return bytes;
 }
 

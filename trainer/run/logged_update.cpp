@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/sparse_vector.h"
 #include "trainer/update/schemes/sums.h"
@@ -31,8 +32,7 @@ struct SumHeading {
 
 template <class T>
 void append(std::vector<std::byte>& bytes, std::span<const T> values) {
-  const auto raw = std::as_bytes(values);
-  bytes.insert(bytes.end(), raw.begin(), raw.end());
+  append_bytes(bytes, std::as_bytes(values));
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/bytes.h"
 #include "core/fault_point.h"
 
 namespace dragonn::trainer {
@@ -38,8 +39,7 @@ bool StateDonor::wants_copy(std::uint64_t /*place*/) {
 void StateDonor::take_copy(std::uint64_t place, const LeftState& copy) {
   std::vector<std::byte> bytes(sizeof(place));
   std::memcpy(bytes.data(), &place, sizeof(place));
-  const std::vector<std::byte> state = copy.to_bytes();
-  bytes.insert(bytes.end(), state.begin(), state.end());
+  append_bytes(bytes, copy.to_bytes());
   const auto message = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   const std::lock_guard lock(mutex_);
   for (Stream& stream : streams_) {
