@@ -22,8 +22,8 @@ constexpr std::size_t kAnswerBytes = 8;
 constexpr std::size_t kFirstBytes = std::size_t{1} << 16;  // of which no token bucket lets much pass at once
 constexpr std::size_t kLongestBytes = std::size_t{64} << 20;
 constexpr double kMostPortBytes = 256.0 * (1 << 20);
-/// What a port sends to one peer, or receives from it, is cut into messages of at most so many bytes, as MPI sends
-/// longer ones to several ranks one after the other, and at least so many messages, which reach all peers side by side.
+/// A port's bytes to or from one peer are cut into messages of at most so many bytes, as MPI sends longer ones to
+/// several ranks one after the other, and into at least so many messages, which reach all peers side by side.
 constexpr double kLongestChunk = 1 << 20, kShortestChunk = 1 << 12, kFewestChunks = 16;
 constexpr std::size_t kRuns = 3;
 constexpr double kShortest = 1e-9;  // a clock may be coarse
@@ -33,7 +33,7 @@ double median(std::array<double, kRuns> values) {
   return values[kRuns / 2];
 }
 
-/// What two ranks find out about each other, by the order in which they are named.
+/// The link of two ranks: the times of messages, by the order in which the ranks are named.
 struct Link {
   double one_way = 0;          ///< seconds of kAnswerBytes, the mean of both directions
   double there = 0, back = 0;  ///< bytes per second

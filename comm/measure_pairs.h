@@ -13,9 +13,10 @@
 namespace dragonn::comm {
 
 struct PairsMeasurement {
-  /// What a long message, or the long messages of a port, take: about so many seconds, from half of it to twice. Longer
-  /// ones see less of what a network lets pass at once after a pause, and of the time in which a connection gets up to
-  /// speed. A message has at most 64 MiB, the messages of a port 256 MiB together.
+  /// The time that a long message, or the long messages of a port, are to take: about so many seconds, from half of it
+  /// to twice. Longer ones see less of what a network lets pass at once after a pause, of the time in which a
+  /// connection gets up to speed, and of unlike latencies. A message has at most 64 MiB, the messages of a port 256 MiB
+  /// together.
   double seconds = 0.25;
   /// Called on every rank when another part of the measurement is done.
   std::function<void(std::size_t done, std::size_t parts)> on_part = {};

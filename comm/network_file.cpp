@@ -67,8 +67,8 @@ void visit_nodes(JsonObject& file, std::vector<NodeRow>& nodes) {
 }  // namespace
 
 NodeLinks parse_network_file(const std::string& text, const std::string& name) {
-  const JsonObject::Parsed json = JsonObject::parse(text, name);
-  JsonObject file(json, name);
+  JsonText json(text, name);
+  JsonObject file = json.object();
   file.version(kVersion);
   file.allow_only({"version", "source", "nodes", "pairs"});
   std::string source;
@@ -120,13 +120,13 @@ std::string network_file_text(const NodeLinks& links, const std::string& source)
       if (to != from) pairs.push_back({from, to, pair.latency_us(), pair.gbps()});
     }
   }
-  JsonObject::Written json;
-  JsonObject file(json);
+  JsonText json;
+  JsonObject file = json.object();
   file.version(kVersion);
   if (!source.empty()) file.write("source", source);
   visit_nodes(file, nodes);
   file.list("pairs", pairs, [](JsonObject object, PairRow& row) { visit_pair(object, row); });
-  return json.dump(1) + "\n";
+  return json.text(1) + "\n";
 }
 
 }  // namespace dragonn::comm

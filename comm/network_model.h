@@ -54,7 +54,8 @@ struct PingPong {
 /// @param times for at least two sizes.
 NetworkModel fit_network(std::span<const PingPong> times);
 
-/// For ranks 0 and 1, which exchange messages of so many bytes. Returns the median seconds of one way, on both.
+/// Measures messages of so many bytes there and back, on ranks 0 and 1 alone. Returns the median seconds of one way, on
+/// both.
 double ping_pong_seconds(Communicator& communicator, std::size_t bytes);
 
 /// Collective, for at least 2 ranks. Ranks 0 and 1 exchange messages of 8 bytes to 1 MiB, while the others wait.

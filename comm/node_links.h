@@ -18,8 +18,8 @@ struct NodeLinks {
   std::vector<NetworkModel> inside = {};  ///< between two workers of each node, which have full-duplex ports for it
   std::vector<double> up = {};            ///< bytes per second out of each node; empty: the network's
   std::vector<double> down = {};          ///< bytes per second into each node; empty: the network's
-  /// From each node to each, row by row: of `from` to `to` at [from * nodes + to], of a node to itself without meaning.
-  /// Empty: the network's latency, and the links of the two nodes alone limit the rate.
+  /// The pairs, row by row: that from `from` to `to` is at [from * nodes + to], that of a node and itself has no
+  /// meaning. Empty: the network's latency, and the links of the two nodes alone limit the rate.
   std::vector<NetworkModel> pairs = {};
   std::vector<std::string> names = {};  ///< of the nodes, for tables; empty: they have none
 

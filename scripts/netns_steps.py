@@ -32,8 +32,8 @@ METHODS = {
     "gtopk": {"compression.method": "gtopk", "compression.density": 0.1},
 }
 # A step computes for a few milliseconds, and sends much.
-MODEL = {"model.hidden": [1000, 800], "train.batch_size": 2, "train.epochs": 1000, "train.eval_every_epochs": 0,
-         "checkpoint.every_epochs": 0, "logging.advice": "false", "comm.timeout_s": 300}
+MODEL = {"model.hidden": [1000, 800], "optimizer.learning_rate": 0.001, "train.batch_size": 2, "train.epochs": 1000,
+         "train.eval_every_epochs": 0, "checkpoint.every_epochs": 0, "logging.advice": "false", "comm.timeout_s": 300}
 BACKENDS = {"mpi": {}, "tcp": {"comm.backend": "tcp", "comm.rendezvous": "tcp:198.18.0.1:29400"}}
 SELECTING = {"compensate", "select", "compensate_select", "decode", "settle"}  # parts of an exchange that are computing
 

@@ -271,7 +271,7 @@ TEST_SUITE("trainer") {
         refuse({"network.model=alpha-beta", "network.file=net.json", "network.up_gbps=[1.0]"}),
         "network.up_gbps does not go with network.file = \"net.json\", which says it: expected one of the two"));
     CHECK(contains(refuse({"network.model=alpha-beta", "network.file=no-such-folder/net.json"}),
-                   "network.file: no-such-folder/net.json"));
+                   "network.file: no such file: no-such-folder/net.json"));
     CHECK(contains(refuse({"network.model=alpha-beta", "network.gbps=0"}),
                    "expected string, one of auto; or number in (0, 1000000]"));
     CHECK(contains(refuse({"network.preset=1gb"}), "did you mean '1gbe'?"));

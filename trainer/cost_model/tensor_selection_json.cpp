@@ -13,7 +13,6 @@
 namespace dragonn::trainer {
 namespace {
 
-using Json = JsonObject::Written;
 using Object = JsonObject;
 
 constexpr std::size_t kVersion = 1;
@@ -131,19 +130,19 @@ void visit_selection(Object file, TensorSelection& selection) {
 
 std::string to_json(const ProfileRow& row) {
   ProfileRow written = row;
-  Json json;
-  visit_row(Object(json), written);
-  return json.dump();
+  JsonText json;
+  visit_row(json.object(), written);
+  return json.text();
 }
 
 Profile parse_profile(const std::string& text, const std::string& name) {
-  const JsonObject::Parsed json = JsonObject::parse(text, name);
+  JsonText json(text, name);
   Profile profile;
-  if (json.is_array()) {
-    Object::read_list(json, fmt::format("{}: row", name), profile.rows, visit_row);
+  if (json.is_list()) {
+    json.read_list("row", profile.rows, visit_row);
     return profile;
   }
-  Object run(json, name);
+  Object run = json.object();
   run.version(kVersion);
   run.list("profile", profile.rows, visit_row);
   if (run.has("network")) {
@@ -156,15 +155,15 @@ Profile parse_profile(const std::string& text, const std::string& name) {
 
 std::string to_json(const TensorSelection& selection) {
   TensorSelection written = selection;
-  Json json;
-  visit_selection(Object(json), written);
-  return json.dump(1) + "\n";
+  JsonText json;
+  visit_selection(json.object(), written);
+  return json.text(1) + "\n";
 }
 
 TensorSelection parse_selection(const std::string& text, const std::string& name) {
-  const JsonObject::Parsed json = JsonObject::parse(text, name);
+  JsonText json(text, name);
   TensorSelection selection;
-  visit_selection(Object(json, name), selection);
+  visit_selection(json.object(), selection);
   for (const DensityCosts& costs : selection.densities) {
     if (costs.tensors.size() == selection.tensors.size()) continue;
     throw DataError(fmt::format("{}: density {} has {} tensors: expected {}", name, costs.density, costs.tensors.size(),
