@@ -179,6 +179,12 @@ class Replay {
       throw Error(fmt::format("generation {} of {} begins with the parameters {}, and its replay with {}",
                               record.plan.number, request_.run.string(), record.parameters_hash,
                               repeated.front().parameters_hash));
+    // A copy may be of the place in front of which the run left the generation.
+    for (const int member : members) {
+      const LeftState* const left = runs_.at(member)->left();
+      if (end.place && left != nullptr && keepers_[member].wants_copy(*end.place))
+        keepers_[member].take_copy(*end.place, *left);
+    }
     const RankRun& first = *runs_.at(members.front());
     is_over_ = request_.until && (!end.place || first.place() != *end.place);
   }
