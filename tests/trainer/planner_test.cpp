@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <set>
 #include <sstream>
 #include <string>
@@ -176,10 +177,10 @@ TEST_SUITE("trainer") {
       const TrialResult trial = run_trial(config, stand_in_of(network), {.ahead = 1, .counted = 2});
       const auto period = static_cast<double>(config.update.steps_per_exchange());
       REQUIRE(trial.step_seconds.size() == 2);
-      for (const double seconds : run_times(config)) {
-        CHECK(period * trial.step_seconds[0] == doctest::Approx(seconds).epsilon(1e-9));
-        CHECK(period * trial.step_seconds[1] == doctest::Approx(seconds).epsilon(1e-9));
-      }
+      // A step of the run pays one latency more or less than the one before it.
+      const std::vector<double> times = run_times(config);
+      const double mean = std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+      CHECK(period * trial.seconds() == doctest::Approx(mean).epsilon(0.005));
       CHECK(trial.ideal_seconds == doctest::Approx(1e-3));
       CHECK(trial.utilization == doctest::Approx(1e-3 / trial.seconds()));
     }

@@ -36,7 +36,7 @@ class ConfigVariants {
   RawConfig raw_;
 };
 
-/// What a candidate's convergence rests on.
+/// The ground on which a candidate's convergence rests.
 enum class Convergence { kDense, kMeasured, kUnknown };
 
 struct Candidate {

@@ -55,11 +55,21 @@ class Planner {
     plan.has_evidence = std::ranges::any_of(
         plan.candidates, [](const Candidate& candidate) { return candidate.convergence == Convergence::kMeasured; });
     Screen screen(network_);
-    for (Candidate& candidate : plan.candidates) candidate.predicted_seconds = screen.seconds(timed(candidate.config));
+    const std::size_t refused = std::erase_if(plan.candidates, [&](Candidate& candidate) {
+      try {
+        candidate.predicted_seconds = screen.seconds(timed(candidate.config));
+        return false;
+      } catch (const ConfigError&) {
+        if (candidate.is_own) throw;
+        return true;  // its parts do not fit this model
+      }
+    });
     const TryCandidate try_candidate = [&](const Candidate& candidate, const TrialLength& length) {
       return try_config(candidate.config, length);
     };
     plan.search = search(plan.candidates, try_candidate, request_.search);
+    plan.search.listed += refused;
+    plan.search.refused += refused;
     choose(plan);
     const Proposal& first = plan.proposals.empty() ? plan.own : plan.proposals.front();
     plan.bounds = find_bounds(timed(first.candidate.config), [&](const RunSpec& config) {

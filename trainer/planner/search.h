@@ -24,7 +24,7 @@ struct SearchRules {
   std::size_t finalists = 8;  ///< tried again, longer
 };
 
-/// What a search did.
+/// The account of a search.
 struct SearchReport {
   std::size_t listed = 0;   ///< candidates
   std::size_t tried = 0;    ///< of them
