@@ -288,7 +288,7 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("bounds name the link that decides") {
-    const RunSpec config = quick_variants(joined(kSlow, {"network.up_gbps=[0.01, 0.001, 0.01, 0.01]"})).with({});
+    const RunSpec config = quick_variants(joined(kSlow, {"network.up_gbps=[0.001, 0.0001, 0.001, 0.001]"})).with({});
     const layers::Network network = make_network(config);
     const std::vector<Bound> bounds =
         find_bounds(config, [&](const RunSpec& other) { return run_trial(other, stand_in_of(network), {}).seconds(); });
