@@ -80,8 +80,7 @@ const std::map<std::string, Folders>& subfolders() {
       {"trainer/weights", {}},
       {"trainer/run", {"trainer/update", "trainer/config", "trainer/cost_model", "trainer/metrics", "trainer/weights"}},
       {"trainer/update/schemes", {"trainer/update", "trainer/config", "trainer/run"}},
-      {"trainer/planner",
-       {"trainer/update", "trainer/config", "trainer/cost_model", "trainer/metrics", "trainer/run"}},
+      {"trainer/planner", {"trainer/update", "trainer/config", "trainer/cost_model", "trainer/metrics", "trainer/run"}},
       {"trainer", {"trainer/config", "trainer/run", "trainer/update"}},
   };
   return table;
