@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/file.h"
+#include "kernels/nn/onednn.h"
 #include "layers/network.h"
 #include "tests/trainer/quick_run.h"
 
@@ -34,6 +35,7 @@ struct Family {
   std::string name;
   std::string model_and_data;
   double learning_rate = 2e-3;
+  bool needs_avx512 = false;  ///< the curve was written there, and is another one with other instructions
 };
 
 const std::vector<Family>& families() {
@@ -42,8 +44,8 @@ const std::vector<Family>& families() {
       {"resnet", "[model]\nname = \"resnet20\"" + kImages},
       {"vgg", "[model]\nname = \"vgg11\"" + kLargeImages, 1e-5},
       {"alexnet", "[model]\nname = \"alexnet\"\nwidth = 0.05" + kLargestImages, 1e-4},
-      {"googlenet", "[model]\nname = \"googlenet\"\nwidth = 0.1" + kImages},
-      {"inception_v", "[model]\nname = \"inception_v4\"\nwidth = 0.05" + kLargeImages, 1e-5},
+      {"googlenet", "[model]\nname = \"googlenet\"\nwidth = 0.1" + kImages, 2e-3, true},
+      {"inception_v", "[model]\nname = \"inception_v4\"\nwidth = 0.05" + kLargeImages, 1e-5, true},
       {"senet", "[model]\nname = \"senet18\"\nwidth = 0.1" + kImages},
       {"vit", "[model]\nname = \"vit\"\npatch = 2\nlayers = 2\nhidden = 8\nheads = 2" + kImages},
       {"mlp_mixer", "[model]\nname = \"mlp_mixer\"\npatch = 2\nlayers = 2\nhidden = 8" + kImages},
@@ -143,8 +145,8 @@ TEST_SUITE("trainer") {
       const Losses golden = read_golden(family);
       REQUIRE(golden.size() == kSteps);
       REQUIRE(losses.size() == kSteps);
-      // The small Inceptions leave their curves soon where another processor's instructions round otherwise.
-      const bool leaves = family.name == std::string("googlenet") || family.name == std::string("inception_v");
+      // Batch norm over few channels enlarges what other instructions round otherwise, from the second step on.
+      const bool leaves = family.needs_avx512 && !kernels::onednn::uses_avx512();
       const std::size_t compared = leaves ? 1 : kSteps;
       for (std::size_t step = 0; step < compared; ++step) {
         CAPTURE(step + 1);
