@@ -9,8 +9,10 @@
 build() {
   [ -z "${DRAGONN_SKIP_BUILD:-}" ] || return 0
   local preset=$1 options=()
-  # With precompiled headers ccache needs permission for differing macros, and for times in them.
-  local -x CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}pch_defines,time_macros"
+  # With precompiled headers ccache needs permission for differing macros, for times in them, and for files as new as a fresh
+  # clone's. A second clone compiles nothing that the first one did: paths are taken as they are below this folder.
+  local -x CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}pch_defines,time_macros,include_file_mtime,include_file_ctime"
+  local -x CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
   shift
   ! command -v ccache >/dev/null || options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)
   if [ "$preset" = cuda ]; then

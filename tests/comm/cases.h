@@ -2,6 +2,7 @@
 /// Claims about every backend: the local tests and the MPI program run the same bodies.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <source_location>
 #include <span>
@@ -10,6 +11,16 @@
 #include "comm/communicator.h"
 
 namespace dragonn::comm::test {
+
+/// How many ranks run the claims that say nothing else.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Faults that sanitizers find show with these numbers or not at all: one rank, a power of two, another number.
+inline constexpr std::array kWorlds{1, 2, 5};
+inline constexpr std::array kManyWorlds = kWorlds;
+#else
+inline constexpr std::array kWorlds{1, 2, 3, 4, 5, 7, 8};
+inline constexpr std::array kManyWorlds{1, 2, 3, 4, 5, 7, 8, 16};
+#endif
 
 /// All ranks run `body`, which throws if the claim is false. It must hold for any number of ranks.
 struct Case {
