@@ -13,7 +13,10 @@
 namespace dragonn::comm::test {
 
 /// How many ranks run the claims that say nothing else.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef __SANITIZE_THREAD__
+inline constexpr std::array kWorlds{3};  // in which threads race, or in none
+inline constexpr std::array kManyWorlds = kWorlds;
+#elif defined(__SANITIZE_ADDRESS__)
 // Faults that sanitizers find show with these numbers or not at all: one rank, a power of two, another number.
 inline constexpr std::array kWorlds{1, 2, 5};
 inline constexpr std::array kManyWorlds = kWorlds;

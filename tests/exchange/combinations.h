@@ -17,10 +17,21 @@
 
 namespace dragonn::exchange::testing {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef __SANITIZE_THREAD__
+// Threads race with three workers or with no number of them, and after the first step.
+inline const std::vector<int> kWorlds{3};
+inline const std::vector<int>& kManyWorlds = kWorlds;
+inline const std::vector<int>& kFewWorlds = kWorlds;
+inline const std::vector<int>& kOverlapWorlds = kWorlds;
+inline const std::vector<int>& kDamagedWorlds = kWorlds;
+inline const std::vector<int>& kResumeWorlds = kWorlds;
+inline constexpr std::uint64_t kResumeStride = 5;
+inline constexpr bool kAllCombinations = false;
+#elif defined(__SANITIZE_ADDRESS__)
 // Faults that sanitizers find show with these numbers or not at all: one worker, a power of two, another number.
 inline const std::vector<int> kWorlds{1, 2, 5};
 inline const std::vector<int>& kManyWorlds = kWorlds;
+inline const std::vector<int> kFewWorlds{1, 3};
 inline const std::vector<int> kOverlapWorlds{1, 3};
 inline const std::vector<int> kDamagedWorlds{3};
 inline const std::vector<int> kResumeWorlds{3};
@@ -29,6 +40,7 @@ inline constexpr bool kAllCombinations = false;
 #else
 inline const std::vector<int> kWorlds{1, 2, 3, 4, 5, 8};
 inline const std::vector<int> kManyWorlds{1, 2, 3, 4, 5, 7, 8, 16};
+inline const std::vector<int> kFewWorlds{1, 3, 8};
 inline const std::vector<int> kOverlapWorlds{1, 2, 3, 4, 5};
 inline const std::vector<int> kDamagedWorlds{1, 3, 4};  // in which a rank has a gradient that is not finite
 inline const std::vector<int> kResumeWorlds{1, 3};

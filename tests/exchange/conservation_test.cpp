@@ -284,7 +284,7 @@ bool is_exact(const Combination& combination) {
 /// Returns these numbers of workers, or a few with the memories that differ by what they do between exchanges.
 std::vector<int> worlds_of(const Combination& combination, const std::vector<int>& worlds) {
   const bool is_plain = combination.memory == "residual" || combination.memory == "momentum_correction";
-  return is_plain ? worlds : std::vector<int>{1, 3, 8};
+  return is_plain ? worlds : kFewWorlds;
 }
 
 /// Returns whether a combination is exempt by definition: memory none discards what was not sent.
