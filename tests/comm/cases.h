@@ -12,7 +12,7 @@
 
 namespace dragonn::comm::test {
 
-/// How many ranks run the claims that say nothing else.
+/// Claims run in groups of so many ranks, and those that cost little in kManyWorlds.
 #ifdef __SANITIZE_THREAD__
 inline constexpr std::array kWorlds{3};  // in which threads race, or in none
 inline constexpr std::array kManyWorlds = kWorlds;
