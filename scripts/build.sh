@@ -12,7 +12,7 @@ build() {
   # With precompiled headers ccache needs permission for differing macros, for times in them, and for files as new as a fresh
   # clone's. A second clone compiles nothing that the first one did: paths are taken as they are below this folder.
   local -x CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}pch_defines,time_macros,include_file_mtime,include_file_ctime"
-  local -x CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+  local -x CCACHE_BASEDIR="${CCACHE_BASEDIR:-$PWD}" CCACHE_NOHASHDIR=1
   shift
   ! command -v ccache >/dev/null || options+=(-D CMAKE_CXX_COMPILER_LAUNCHER=ccache)
   if [ "$preset" = cuda ]; then

@@ -31,10 +31,10 @@ struct Registered {
 };
 
 std::string relative_to_root(const std::string& file) {
-  // A compiler cache may have given the compiler a path that is relative to the build folder.
-  if (file.starts_with("../")) return file.substr(file.find_first_not_of("./"));
-  const auto relative = std::filesystem::path(file).lexically_relative(source_root()).generic_string();
-  return relative.starts_with("..") || relative.starts_with("build/") ? std::string() : relative;
+  // A compiler cache may give a path relative to the build folder, or another clone's object with that clone's path.
+  static const std::vector<std::string> files = code_files();
+  const auto found = std::ranges::find_if(files, [&](const std::string& known) { return file.ends_with("/" + known); });
+  return found == files.end() ? std::string() : *found;
 }
 
 template <class Entry>
