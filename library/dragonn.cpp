@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -37,8 +38,10 @@ struct dragonn_exchange_handle {
   dragonn::trainer::RunSpec spec;
   std::vector<library::Tensor> tensors;
   std::uint64_t steps_per_epoch = 1;
+  std::filesystem::path trace;  // empty: none
   int rank = 0;
   int size = 1;
+  std::unique_ptr<dragonn::Clock> clock;  // the run's
   std::size_t elements = 0;
   std::vector<dragonn_tensor_info> infos;
   std::vector<std::byte> saved;  // the state between dragonn_state_size and dragonn_state_save; empty: none
@@ -164,10 +167,11 @@ std::vector<library::Tensor> read_tensors(const dragonn_tensor* tensors, std::ui
 void set_up(dragonn_exchange_handle& handle, dragonn::comm::Communicator& communicator) {
   omp_set_num_threads(static_cast<int>(handle.spec.comm.threads_per_worker));
   dragonn::comm::all_ranks_or_none(communicator, [&] {
-    handle.exchange.emplace(handle.spec, handle.tensors, handle.steps_per_epoch, communicator);
+    handle.exchange.emplace(handle.spec, handle.tensors, handle.steps_per_epoch, handle.trace, communicator);
   });
   handle.exchange->check_same_on_all_ranks();
   handle.local_steps = handle.exchange->local_steps();
+  handle.clock = communicator.fork_clock();
   handle.rank = communicator.rank();
   handle.size = communicator.size();
   handle.elements = handle.exchange->elements();
@@ -184,6 +188,10 @@ std::unique_ptr<dragonn_exchange_handle> make_handle(const dragonn_options& opti
   handle->tensors = std::move(tensors);
   const std::uint64_t steps = options.steps_per_epoch;
   handle->steps_per_epoch = steps > 0 ? steps : std::numeric_limits<std::uint64_t>::max();
+  if (options.trace != nullptr) handle->trace = options.trace;
+  require((handle->spec.logging.trace > 0) == !handle->trace.empty(),
+          "logging.trace = {} and the option trace names {}: expected a number of exchanges and a file, or neither",
+          handle->spec.logging.trace, handle->trace.empty() ? "no file" : "a file");
   dragonn_exchange_handle* const address = handle.get();
   handle->thread = std::make_unique<library::RankThread>(
       library::choose_connection(handle->spec.comm, options.rendezvous == nullptr ? "" : options.rendezvous),
@@ -448,7 +456,7 @@ dragonn_status dragonn_begin(dragonn_exchange_handle* handle, const dragonn_arra
     if (list.empty()) return;
     if (handle->parts == nullptr) {
       handle->saved.clear();
-      auto parts = std::make_unique<library::StepParts>(handle->tensors.size());
+      auto parts = std::make_unique<library::StepParts>(handle->tensors.size(), *handle->clock);
       handle->thread->start([handle, step = parts.get()] { handle->exchange->run(*step); });
       handle->parts = std::move(parts);
     }

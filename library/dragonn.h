@@ -92,11 +92,15 @@ typedef struct dragonn_array {
 /// The options of dragonn_create. What is 0 or null has its default.
 typedef struct dragonn_options {
   size_t size;         ///< sizeof(dragonn_options)
-  const char* config;  ///< TOML text with the keys of dragonn-train: seed, [optimizer], [compression], [comm]
+  const char* config;  ///< TOML text with keys of dragonn-train: seed, [optimizer], [compression], [comm], [logging]
   /// The place where the ranks meet if they do so over TCP and the config has no comm.rendezvous: "tcp:HOST:PORT", an
   /// address of rank 0, or "file:PATH". Null: as the environment says.
   const char* rendezvous;
   uint64_t steps_per_epoch;  ///< exchanges in an epoch, for density schedules that count epochs; 0: all is one epoch
+  /// The file for a timeline of logging.trace exchanges, from exchange logging.trace_first of this handle on. Rank 0
+  /// writes it, in Chrome's format (docs/formats.md), when all ranks have made the last of them; if it cannot, the log
+  /// has a warning. Null: none.
+  const char* trace;
 } dragonn_options;
 
 /// The treatment of a tensor.
@@ -140,7 +144,7 @@ typedef void (*dragonn_log_function)(dragonn_log_level level, const char* line, 
 
 /// The number of this interface. It grows with every function, member or meaning that is added; a library has all that
 /// lower numbers had.
-#define DRAGONN_ABI 2u
+#define DRAGONN_ABI 3u
 
 /// Returns the DRAGONN_ABI of the library, at least that of the header a program was compiled with, or for another
 /// language written for; otherwise the library is too old. Local.

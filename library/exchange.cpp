@@ -10,7 +10,10 @@
 #include <fmt/ranges.h>
 
 #include "comm/agreement.h"
+#include "core/clock.h"
 #include "core/hash.h"
+#include "core/log.h"
+#include "core/timeline.h"
 #include "exchange/resize.h"
 #include "exchange/step_agreement.h"
 #include "trainer/config/config_keys.h"
@@ -49,6 +52,25 @@ std::span<const ParameterId> tensors_in(const ParameterArena& arena, const Bucke
   return {first, std::ranges::lower_bound(first, all.end(), bucket.offset + bucket.size, {}, offset_of)};
 }
 
+/// A clock that stands still.
+class PresetClock final : public Clock {
+ public:
+  explicit PresetClock(double seconds) : seconds_(seconds) {}
+  Moment moment() const override { return {seconds_, seconds_}; }
+  void set(double seconds) { seconds_ = seconds; }
+
+ private:
+  double seconds_;
+};
+
+/// Records what the caller's thread did meanwhile.
+void record_backward(const StepParts& parts) {
+  PresetClock clock(parts.begin());
+  const ScopedRecording recording(this_recording().timeline, clock);
+  const Span span(Track::kComputing, "backward");
+  clock.set(parts.end());
+}
+
 std::shared_ptr<LocalSteps> make_local_steps(const trainer::RunSpec& spec, const ParameterArena& arena,
                                              const exchange::GradientExchange& exchange) {
   if (!spec.update.steps_locally()) return nullptr;
@@ -58,7 +80,7 @@ std::shared_ptr<LocalSteps> make_local_steps(const trainer::RunSpec& spec, const
 }  // namespace
 
 Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tensors, std::uint64_t steps_per_epoch,
-                   comm::Communicator& communicator)
+                   const std::filesystem::path& trace, comm::Communicator& communicator)
     : spec_(spec),
       steps_per_epoch_(steps_per_epoch),
       communicator_(communicator),
@@ -68,12 +90,18 @@ Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tens
       local_steps_(make_local_steps(spec, arena_, *exchange_)),
       gradient_(arena_.size()),
       timers_(communicator.clock()),
-      learning_rate_(spec.optimizer.learning_rate) {}
+      learning_rate_(spec.optimizer.learning_rate) {
+  if (!trace.empty()) timeline_ = std::make_unique<trainer::StepTimeline>(spec.logging, 0, communicator, trace);
+}
 
 void Exchange::check_same_on_all_ranks() const {
   const std::string config = trainer::config_hash(spec_);
-  check_same({hash_bytes(std::as_bytes(std::span(config))), tensors_hash_},
-             {"another config", "another list of tensors"});
+  // Other settings of [logging] may differ: but that of a timeline is collective.
+  const trainer::LoggingConfig& logging = spec_.logging;
+  const std::string timeline = fmt::format("{} {} {}", logging.trace, logging.trace_first, logging.trace_mb);
+  check_same(
+      {hash_bytes(std::as_bytes(std::span(config))), tensors_hash_, hash_bytes(std::as_bytes(std::span(timeline)))},
+      {"another config", "another list of tensors", "another logging.trace, trace_first or trace_mb"});
 }
 
 void Exchange::check_same(const std::vector<std::uint64_t>& mine, const std::vector<std::string>& what) const {
@@ -166,7 +194,7 @@ class Exchange::Arrival final : public exchange::GroupGate {
     const exchange::BucketGroup& buckets = exchange_.exchange_->groups()[group];
     for (std::size_t index = buckets.begin; index < buckets.end; ++index) {
       const std::span<const ParameterId> tensors = tensors_in(exchange_.arena_, exchange_.exchange_->buckets()[index]);
-      bool is_good = parts_.wait_for(tensors);
+      bool is_good = wait_for(index, tensors);
       for (const ParameterId id : is_good ? tensors : tensors.first(0)) {
         if (parts_[id].read(exchange_.slice(id))) continue;
         is_good = false;
@@ -180,6 +208,12 @@ class Exchange::Arrival final : public exchange::GroupGate {
   std::optional<ParameterId> bad() const { return bad_; }
 
  private:
+  bool wait_for(std::size_t bucket, std::span<const ParameterId> tensors) {
+    const int number = static_cast<int>(bucket);
+    const Span span(Track::kExchange, "wait for backward", {.first_bucket = number, .last_bucket = number});
+    return parts_.wait_for(tensors);
+  }
+
   Exchange& exchange_;
   StepParts& parts_;
   std::optional<ParameterId> bad_;
@@ -192,6 +226,7 @@ void Exchange::run(StepParts& parts) {
           step.revertible = true;
           Arrival arrival(*this, parts);
           const auto sums = exchange_->run(step, gradient_.view(), timers_, &arrival);
+          record_backward(parts);
           agree_or_revert(arrival.bad(), parts.is_cancelled());
           return sums;
         },
@@ -254,11 +289,17 @@ void Exchange::exchange(const exchange::ExchangeStep& step, const Sums& sums, co
   const double begin = communicator_.now();
   const comm::PhaseTraffic before = communicator_.traffic().by_phase();
   timers_.reset();
-  const auto exchanged = sums(step);
-  exchange_->commit(timers_);
-  overflowed_ = exchange_->non_finite_bucket();
-  apply(exchanged);
+  {
+    const ScopedRecording recording =
+        timeline_ ? timeline_->record(recorded_ + 1) : ScopedRecording(nullptr, communicator_.clock());
+    const Span span(Track::kSteps, "exchange", {.step = static_cast<std::int64_t>(recorded_) + 1});
+    const auto exchanged = sums(step);
+    exchange_->commit(timers_);
+    overflowed_ = exchange_->non_finite_bucket();
+    apply(exchanged);
+  }
   ++step_;
+  ++recorded_;
 
   comm::Traffic traffic;
   for (const comm::Traffic& phase : communicator_.traffic().by_phase() - before) traffic += phase;
@@ -279,6 +320,17 @@ void Exchange::exchange(const exchange::ExchangeStep& step, const Sums& sums, co
            .seconds_exchange = seconds(StepPart::kExchange),
            .seconds_decode = seconds(StepPart::kDecode),
            .seconds_settle = seconds(StepPart::kSettle)};
+  end_trace();
+}
+
+void Exchange::end_trace() {
+  if (!timeline_ || !timeline_->ends_in(recorded_)) return;
+  try {
+    timeline_->end_step(recorded_, /*is_last_of_run=*/false);
+  } catch (const comm::CollectiveError& error) {  // on all ranks, and the exchange itself is done
+    log::warning(communicator_.rank(), "the timeline of exchange {} is lost: {}", recorded_, error.what());
+  }
+  timeline_.reset();
 }
 
 template <class Gradients>

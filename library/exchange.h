@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,7 @@
 #include "library/gradients.h"
 #include "library/local_steps.h"
 #include "trainer/config/config.h"
+#include "trainer/metrics/step_timeline.h"
 
 namespace dragonn::library {
 
@@ -48,11 +50,12 @@ struct Tensor {
 /// One rank's exchange. Only the thread that runs the rank uses it.
 class Exchange {
  public:
-  /// Local. Lays out the tensors. @param spec outlives this. @param steps_per_epoch at least 1. @throws ConfigError.
+  /// Local. Lays out the tensors. @param spec outlives this. @param steps_per_epoch at least 1. @param trace file of
+  /// the timeline that spec.logging describes; empty: none. @throws ConfigError.
   Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tensors, std::uint64_t steps_per_epoch,
-           comm::Communicator& communicator);
+           const std::filesystem::path& trace, comm::Communicator& communicator);
 
-  /// Collective. Checks that all ranks have the same config and tensors. @throws comm::CollectiveError.
+  /// Collective. Checks that all ranks have the same config, tensors and timeline. @throws comm::CollectiveError.
   void check_same_on_all_ranks() const;
   std::size_t elements() const { return arena_.size(); }
   /// Returns how a tensor is treated. @param tensor its place in the caller's order.
@@ -104,6 +107,8 @@ class Exchange {
   /// Makes an exchange. @param sums computes the sums of a step.  @param apply uses them.
   template <class Sums, class Apply>
   void exchange(const exchange::ExchangeStep& step, const Sums& sums, const Apply& apply);
+  /// Collective. Writes the timeline behind the last exchange that it has.
+  void end_trace();
   /// Makes an exchange of gradients, whose means take their places.
   template <class Sums, class Gradients>
   void average(const Sums& sums, const Gradients& gradients);
@@ -138,7 +143,9 @@ class Exchange {
   StepTimers timers_;
   double learning_rate_;
   std::uint64_t step_ = 0;
-  std::optional<std::size_t> overflowed_;  // a bucket whose residual holds no numbers any more
+  std::unique_ptr<trainer::StepTimeline> timeline_;  // null: not recorded
+  std::uint64_t recorded_ = 0;                       // exchanges of this object, which is what the timeline counts
+  std::optional<std::size_t> overflowed_;            // a bucket whose residual holds no numbers any more
   dragonn_statistics last_ = {};
 };
 

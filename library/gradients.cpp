@@ -89,6 +89,7 @@ void StepParts::give(std::span<const std::pair<ParameterId, Numbers>> gradients)
       is_given_[tensor] = true;
     }
     missing_ -= gradients.size();
+    end_ = clock_.now();
   }
   changed_.notify_one();
 }

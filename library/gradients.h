@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/parameter.h"
 #include "library/dragonn.h"
 
@@ -41,7 +42,9 @@ struct Numbers {
 /// Hands the parts of a step's gradient from a caller's thread to the thread of the rank, which may be at work already.
 class StepParts {
  public:
-  explicit StepParts(std::size_t tensors) : numbers_(tensors), is_given_(tensors), missing_(tensors) {}
+  /// Created when the first part is there. @param clock outlives this.
+  StepParts(std::size_t tensors, const Clock& clock)
+      : numbers_(tensors), is_given_(tensors), missing_(tensors), clock_(clock), begin_(clock.now()) {}
 
   /// Gives gradients by their tensors. Called by the caller's thread, as the next four.
   void give(std::span<const std::pair<ParameterId, Numbers>> gradients);
@@ -58,11 +61,17 @@ class StepParts {
   /// Returns a tensor that was given.
   const Numbers& operator[](ParameterId tensor) const { return numbers_[tensor]; }
   bool is_cancelled() const;
+  /// Return when the first part was there, and the last one if all are, in seconds by the clock.
+  double begin() const { return begin_; }
+  double end() const { return end_; }
 
  private:
   std::vector<Numbers> numbers_;  // by tensor, as the next
   std::vector<bool> is_given_;    // the caller's thread writes it, under the mutex
   std::size_t missing_;
+  const Clock& clock_;
+  double begin_;
+  double end_ = 0;  // as is_given_
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool is_cancelled_ = false;

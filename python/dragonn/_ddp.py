@@ -38,14 +38,18 @@ class DdpHook:
     own, and after zero_grad() the next step can begin unless the group has ended. An optimizer that would apply momentum
     where the exchange does is a ValueError in its step().
 
+    `trace` is a file for a timeline of the config's logging.trace exchanges: what each does while it waits for backward, and
+    what behind it.
+
     state_dict() has this rank's error feedback. A hook can be pickled with it, too: attach() connects the copy to a model.
     """
 
-    def __init__(self, model: Any, config: str = "", steps_per_epoch: int = 0, non_finite: str = "raise") -> None:
+    def __init__(self, model: Any, config: str = "", steps_per_epoch: int = 0, non_finite: str = "raise",
+                 trace: Optional[str] = None) -> None:
         """Collective."""
         if non_finite not in NON_FINITE:
             raise ValueError(f"non_finite is {non_finite!r}: expected one of {', '.join(map(repr, NON_FINITE))}")
-        self._options = {"config": config, "steps_per_epoch": steps_per_epoch, "non_finite": non_finite}
+        self._options = {"config": config, "steps_per_epoch": steps_per_epoch, "non_finite": non_finite, "trace": trace}
         self.skipped = 0
         self.attach(model)
 
@@ -68,7 +72,7 @@ class DdpHook:
         self.device = devices.pop()
         self.staging: Any = Direct() if self.device.type == "cpu" else Staging(self.device)
         self.exchange = Exchange([(name, tuple(parameter.shape)) for name, parameter in named], self._options["config"],
-                                 self._options["steps_per_epoch"], rendezvous())
+                                 self._options["steps_per_epoch"], rendezvous(), self._options["trace"])
         check_ranks(self.exchange)
         if "_saved" in self.__dict__:
             self.exchange.load_state(self.__dict__.pop("_saved"))

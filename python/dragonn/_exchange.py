@@ -28,9 +28,10 @@ class Exchange:
     """
 
     def __init__(self, tensors: Iterable[Tuple[str, Sequence[int]]], config: str = "", steps_per_epoch: int = 0,
-                 rendezvous: Optional[str] = None) -> None:
+                 rendezvous: Optional[str] = None, trace: Optional[str] = None) -> None:
         """Collective. `tensors`: pairs of name and shape, in the order of the forward pass, the same on every rank.
-        `rendezvous`: where ranks meet over TCP if the config does not say it ("tcp:HOST:PORT", "file:PATH")."""
+        `rendezvous`: where ranks meet over TCP if the config does not say it ("tcp:HOST:PORT", "file:PATH"). `trace`: file
+        for a timeline of the config's logging.trace exchanges, which rank 0 writes for Perfetto."""
         self._handle = HANDLE()
         pairs = list(tensors)
         self.names = [name for name, _ in pairs]
@@ -45,7 +46,8 @@ class Exchange:
             self.shapes.append(extents)
         place = None if rendezvous is None else text("the rendezvous", rendezvous)
         options = Options(ctypes.sizeof(Options), text("the config", config), place,
-                          integer("steps_per_epoch", steps_per_epoch, smallest=0))
+                          integer("steps_per_epoch", steps_per_epoch, smallest=0),
+                          None if trace is None else text("the file of the trace", trace))
         call("create", ctypes.byref(options), records, len(self.names), ctypes.byref(self._handle))
         self.rank: int = library.dragonn_rank(self._handle)
         self.size: int = library.dragonn_size(self._handle)

@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import Any, Dict, List
 
-ABI = 2  # DRAGONN_ABI of the header that this file follows
+ABI = 3  # DRAGONN_ABI of the header that this file follows
 
 
 class DragonnError(RuntimeError):
@@ -32,7 +32,7 @@ class Array(ctypes.Structure):
 
 class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("config", ctypes.c_char_p), ("rendezvous", ctypes.c_char_p),
-                ("steps_per_epoch", ctypes.c_uint64)]
+                ("steps_per_epoch", ctypes.c_uint64), ("trace", ctypes.c_char_p)]
 
 
 class Info(ctypes.Structure):

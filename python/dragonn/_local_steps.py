@@ -26,15 +26,15 @@ class LocalSteps:
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str,
-                 steps_per_epoch: int = 0) -> None:
-        """Collective."""
+                 steps_per_epoch: int = 0, trace: Optional[str] = None) -> None:
+        """Collective. `trace`: file for a timeline of the config's logging.trace exchanges."""
         self.optimizer = optimizer
         named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
         check_parameters(named)
         self._parameters = [parameter for _, parameter in named]
         self._hosts: List[torch.Tensor] = []
         self.exchange = Exchange([(_in_layers(name), tuple(parameter.shape)) for name, parameter in named], config,
-                                 steps_per_epoch, rendezvous())
+                                 steps_per_epoch, rendezvous(), trace)
         check_ranks(self.exchange)
         for parameter in self._parameters:
             dist.broadcast(parameter.detach(), src=0)

@@ -105,7 +105,7 @@ std::vector<Gradient> by_library(const std::string& config, int rank) {
       {{"first", first.data(), 2}, {"bias", &bias, 1}, {"second", second.data(), 2}}};
   dragonn_exchange_handle* handle = nullptr;
   const dragonn_options options{
-      .size = sizeof options, .config = config.c_str(), .rendezvous = nullptr, .steps_per_epoch = 0};
+      .size = sizeof options, .config = config.c_str(), .rendezvous = nullptr, .steps_per_epoch = 0, .trace = nullptr};
   if (dragonn_create(&options, tensors.data(), tensors.size(), &handle) != DRAGONN_OK) return {};
   std::vector<Gradient> means;
   for (int step = 0; step < kSteps; ++step) {

@@ -35,7 +35,7 @@ dragonn_exchange_handle* create(const std::string& method) {
       "comm.backend = \"local\"\noptimizer.momentum = 0.5\n[compression]\nmethod = \"{}\"\ndensity = 0.05\n", method);
   dragonn_exchange_handle* handle = nullptr;
   const dragonn_options options{
-      .size = sizeof options, .config = config.c_str(), .rendezvous = nullptr, .steps_per_epoch = 0};
+      .size = sizeof options, .config = config.c_str(), .rendezvous = nullptr, .steps_per_epoch = 0, .trace = nullptr};
   const dragonn_status status = dragonn_create(&options, tensors.data(), tensors.size(), &handle);
   INFO(method, ": ", dragonn_last_error());
   REQUIRE(status == DRAGONN_OK);

@@ -121,12 +121,13 @@ bool belongs_to_exchange(const std::string& table, const std::string& name, bool
   if (table.empty()) return name == "seed";
   if (table == "update" || table.starts_with("update.")) return steps_locally;
   if (table == "network") return false;
+  if (table == "logging") return name.empty() || name.starts_with("trace");
   return table == "optimizer" || table == "comm" || table == "compression" || table.starts_with("compression.");
 }
 
 /// Refuses the keys of a training run. They are valid names, or resolve_config would have refused them.
 void refuse_other_keys(const RawConfig& raw, bool steps_locally) {
-  constexpr const char* kExpected = "expected seed, [optimizer], [compression] or [comm]";
+  constexpr const char* kExpected = "expected seed, [optimizer], [compression], [comm] or logging.trace";
   for (const RawKey& key : raw.keys) {
     require(belongs_to_exchange(key.table, key.name, steps_locally),
             "{}: {} = {}: the key has no effect on an exchange without a training run; {}", key.origin, key.path(),

@@ -46,8 +46,8 @@ std::vector<double> sparse_densities(const CompressionConfig& compression, std::
                                      std::uint64_t steps_per_epoch, std::uint64_t steps_per_exchange = 1);
 
 /// Parses the config of an exchange whose model, data and optimizer steps are another program's: `seed`, [optimizer]
-/// for the momentum that a memory may own, [compression] and [comm]; with local steps also [update]. The model and the
-/// data set of the result have no name.
+/// for the momentum that a memory may own, [compression], [comm] and the keys logging.trace*; with local steps also
+/// [update]. The model and the data set of the result have no name.
 /// @param name stands for the file in errors.
 /// @throws ConfigError, as load_config; also for every other key, and for values that need a training run
 /// (compression.overlap, select_tensors = "cost_model", backend = "nccl").
