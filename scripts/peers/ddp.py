@@ -13,7 +13,9 @@ one call behind backward).
 
 --steps: seconds of each step behind --warmup, and bytes that leave by the interface. With --rounds the hooks take turns, so
 that a busy machine slows all alike; "turns" are the seconds of a step in each turn, from when all ranks begin until all are
-done, and the seconds of the processor that it takes, a rank's mean. --epochs, of a model of images: test accuracy after each
+done, and the seconds of the processor that it takes, a rank's mean; "exposed", of dragonn, is the part of an exchange, in seconds,
+that follows the last gradient of all ranks, by the timeline of the warm-up's steps from the third on, the mean over them. --epochs,
+of a model of images: test accuracy after each
 epoch, and the training's seconds until then, evaluations left out. Without --data images are random; tokens always are.
 
 Rank 0 writes a JSON array with one object per hook to --output (or the standard output).
@@ -25,8 +27,10 @@ import itertools
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import sys
+import tempfile
 import time
 import tomllib
 import warnings
@@ -59,15 +63,17 @@ LAYOUTS = {"resnet20": torch.channels_last, "vgg16": torch.contiguous_format}
 # The settings of both models that their configs leave as they are.
 SETTINGS = {"shortcut": "pad", "form": "cifar", "width": 1, "dropout": 0}
 # PowerSGD's hook starts its second and third allreduce when the one before is done. Over gloo ranks then start those of
-# several buckets in different orders, and end with an error: so it gets one bucket. dragonn's are those that docs/library.md
-# recommends. The others have DDP's default.
+# several buckets in different orders, and end with an error: so it gets one bucket. dragonn's, and the buckets of its exchange,
+# are those that docs/library.md recommends. The others have DDP's default.
 BUCKET_MB = {"powersgd": 1024, "dragonn": 4}
 HOOKS = ["none", "no_sync", "plain", "fp16", "powersgd", "dragonn", "blocking"]
 SILENT = "no_sync", "blocking"  # during backward
 DRAGONN = """seed = {}
-compression = {{ method = "topk", density = {}, codec = {{ indices = "rice", values = "int8" }} }}
+compression = {{ method = "topk", density = {}, bucket = 0.0625, codec = {{ indices = "rice", values = "int8" }} }}
 comm.backend = "tcp"
 """
+# DDP makes its final buckets after the first step, and the second tells their order.
+FIRST_TRACED = 3
 TOKEN_BATCHES = 16
 # The first steps send whole gradients; so many belong to the warm-up beside what is asked for.
 WHOLE_STEPS = {"powersgd": 2}
@@ -153,8 +159,9 @@ class Training:
             # has given all ranks the same parameters.
             self.model = DistributedDataParallel(self.model, bucket_cap_mb=BUCKET_MB.get(hook), init_sync=False,
                                                  gradient_as_bucket_view=True, broadcast_buffers=False)
-        self.exchange = None
-        self.register(hook, DRAGONN.format(options.seed, options.density))
+        self.exchange = self.trace = None
+        traced = options.warmup - FIRST_TRACED + 1 if options.steps else 0
+        self.register(hook, DRAGONN.format(options.seed, options.density), traced)
         self.make_optimizer(options, config["optimizer"])
 
     def make_images(self, options, _config):
@@ -171,7 +178,7 @@ class Training:
                                            "sample": [window], "classes": options.vocabulary})
         self.tokens = Tokens(options.vocabulary, window, self.batch, 1000 * self.seed + self.rank)
 
-    def register(self, hook, config):
+    def register(self, hook, config, traced):
         if hook in ("dragonn", "blocking"):
             import dragonn  # the other hooks need no library
         if hook == "fp16":
@@ -180,7 +187,10 @@ class Training:
             state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=WHOLE_STEPS[hook])
             self.model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         elif hook == "dragonn":
-            self.exchange = dragonn.DdpHook(self.model, config).exchange
+            if traced > 0:
+                self.trace = pathlib.Path(tempfile.mkdtemp()) / "trace.json"  # of rank 0
+                config += f"logging = {{ trace = {traced}, trace_first = {FIRST_TRACED} }}\n"
+            self.exchange = dragonn.DdpHook(self.model, config, trace=self.trace and str(self.trace)).exchange
         elif hook == "blocking":
             tensors = [(name, tuple(parameter.shape)) for name, parameter in self.inner.named_parameters()]
             self.exchange = dragonn.Exchange(tensors, config, rendezvous=dragonn.rendezvous())
@@ -277,6 +287,16 @@ class Turns:
                 "samples_per_second": self.training.batch * self.training.world / statistics.median(self.step_seconds)}
 
 
+def exposed_seconds(trace):
+    """What of an exchange follows the last gradient of all ranks: the mean over the exchanges of a timeline."""
+    ends = {"exchange": {}, "backward": {}}  # by rank
+    for event in json.loads(trace.read_text())["traceEvents"]:
+        if event["name"] == "backward" or "step" in event.get("args", {}):
+            ends[event["name"]].setdefault(event["pid"], []).append(event["ts"] + event["dur"])
+    last = {name: map(max, zip(*of_ranks.values())) for name, of_ranks in ends.items()}
+    return statistics.mean(exchange - backward for exchange, backward in zip(last["exchange"], last["backward"])) / 1e6
+
+
 def measure_steps(trainings, options):
     """A row for each training: all take a turn in every round."""
     all_turns = [Turns(training, options) for training in trainings]
@@ -364,6 +384,11 @@ def main():
     if options.steps:
         trainings = [Training(options, hook) for hook in options.hooks]
         rows = [row_of(*pair) for pair in zip(trainings, measure_steps(trainings, options))]
+        for row, training in zip(rows, trainings):
+            if training.trace and training.rank == 0:
+                row["exposed"] = exposed_seconds(training.trace)
+            if training.trace:
+                shutil.rmtree(training.trace.parent)
         for training in trainings:
             training.close()
     else:

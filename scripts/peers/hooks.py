@@ -14,6 +14,7 @@ Rows are kept and not measured again. Run it on a quiet machine. Exit code: 0 al
 77 PyTorch, NumPy or the hosts are missing.
 """
 import json
+import operator
 import os
 import pathlib
 import statistics
@@ -34,7 +35,7 @@ NETWORKS = {"10mbit": "10 Mbit/s", "100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s"}
 # Steps of a turn where --steps does not say it: of 40 MB at 10 Mbit/s DDP takes a minute each.
 STEPS = {"resnet20": {"10mbit": 4}, "gpt2": {"10mbit": 1, "100mbit": 3}}
 OTHERWISE = 8
-VISIBLE = 1.05  # of an exchange behind backward: what it adds to a step is more than noise
+VISIBLE = 0.05  # of a step without an exchange: what an exchange behind backward adds is more than noise
 
 
 def parse_arguments():
@@ -45,7 +46,7 @@ def parse_arguments():
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5, help="turns of each hook")
     parser.add_argument("--steps", type=int, help="of a turn; default: by model and rate")
-    parser.add_argument("--warmup", type=int, default=3, help="steps of each hook ahead of its turns")
+    parser.add_argument("--warmup", type=int, default=5, help="steps of each hook ahead of its turns")
     parser.add_argument("--batch", type=int, help="of a rank, instead of the config's")
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "hooks.json")
     parser.add_argument("--table", action="store_true", help="measure nothing")
@@ -94,28 +95,57 @@ def seconds(row):
     return statistics.median(row["turns"])
 
 
+def paired(function, row, other):
+    """The median of a function of two hooks' seconds, turn by turn: the machine's speed changes less from one turn to the next
+    than from round to round. Of hooks that were not in the same run, the function of their medians."""
+    if len(row["turns"]) != len(other["turns"]):
+        return function(seconds(row), seconds(other))
+    return statistics.median(map(function, row["turns"], other["turns"]))
+
+
+def speed(row, other):
+    """How many times as fast as the other hook's a step is."""
+    return paired(lambda own, base: base / own, row, other)
+
+
+def added(row, other):
+    """The seconds that a step takes more than the other hook's."""
+    return paired(operator.sub, row, other)
+
+
 def report(rows):
     for model, rate in dict.fromkeys((row["model"], row["rate"]) for row in rows):
         found = {row["hook"]: row for row in rows if (row["model"], row["rate"]) == (model, rate)}
         one, base = next(iter(found.values())), found.get("no_sync")
         yield (f"\n{model}, batch {one['batch']} a rank, {NETWORKS.get(rate, rate)}, {one['hosts']} hosts, "
-               f"{one['rounds']} turns of {one['steps']} steps, PyTorch {one['torch']}:\n")
-        yield table(["", "ms per step", "of its processor's time", "share of `no_sync`'s speed", "sent by a host per step"],
-                    ([LABELS[hook], f"{1e3 * seconds(row):,.0f}", f"{1e3 * statistics.median(row['processor']):,.0f} ms",
-                      f"{seconds(base) / seconds(row):.2f}" if base else "", f"{row['sent_per_step'] / 1e3:,.0f} kB"]
-                     for hook, row in found.items()))
+               f"turns of {one['steps']} steps, PyTorch {one['torch']}:\n")
+        yield table(["", "turns", "ms per step", "of its processor's time", "speed over `no_sync`'s", "sent by a host per step"],
+                    ([LABELS[hook], row["rounds"], f"{1e3 * seconds(row):,.0f}",
+                      f"{1e3 * statistics.median(row['processor']):,.0f} ms", f"{speed(row, base):.2f}" if base else "",
+                      f"{row['sent_per_step'] / 1e3:,.0f} kB"] for hook, row in found.items()))
         yield from ("\n" + line for line in conclusions(found))
 
 
 def conclusions(found):
-    times = {hook: seconds(row) for hook, row in found.items()}
-    own = {hook: times[hook] for hook in OWN if hook in times}
-    if own and "dragonn" in times:
+    own = {hook: seconds(found[hook]) for hook in OWN if hook in found}
+    if own and "dragonn" in found:
         best = min(own, key=own.get)
-        yield f"dragonn is {own[best] / times['dragonn']:.2f} times as fast as the fastest of DDP's own ({LABELS[best]})."
-    if {"no_sync", "dragonn", "blocking"} <= times.keys() and times["blocking"] > VISIBLE * times["no_sync"]:
-        hidden = (times["blocking"] - times["dragonn"]) / (times["blocking"] - times["no_sync"])
-        yield f"Backward hides {100 * hidden:.0f} % of what the exchange behind it adds to a step."
+        yield (f"dragonn is {speed(found['dragonn'], found[best]):.2f} times as fast as the fastest of DDP's own "
+               f"({LABELS[best]}).")
+    if not {"no_sync", "dragonn", "blocking"} <= found.keys():
+        return
+    during, behind = (added(found[hook], found["no_sync"]) for hook in ("dragonn", "blocking"))
+    if behind <= VISIBLE * seconds(found["no_sync"]):
+        return
+    yield (f"An exchange behind backward adds {1e3 * behind:,.0f} ms to a step, and one during backward "
+           f"{share(during, behind)} of that.")
+    if "exposed" in found["dragonn"]:
+        exposed = found["dragonn"]["exposed"]
+        yield f"By its timeline {1e3 * exposed:,.0f} ms of it, {share(exposed, behind)}, follow the last gradient of all ranks."
+
+
+def share(part, whole):
+    return f"{100 * part / whole:.0f} %"
 
 
 def main():

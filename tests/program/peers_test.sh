@@ -113,7 +113,7 @@ status_of 1 "${compare[@]}" --hooks plain,fp16 --minutes 0
 grep -q '2 runs are not there' output.log || fail "missing runs are not counted: $(cat output.log)"
 
 # The hooks of DDP and of dragonn, in turns: what is sent tells them apart.
-hooks=(python3 "$peers/hooks.py" --models resnet20 --rates 1gbit --hosts 2 --rounds 2 --steps 2 --warmup 2 --batch 2 --json hooks.json
+hooks=(python3 "$peers/hooks.py" --models resnet20 --rates 1gbit --hosts 2 --rounds 2 --steps 2 --warmup 3 --batch 2 --json hooks.json
   --hooks no_sync,plain,dragonn,blocking)
 export DRAGONN_LIBRARY=$BIN/../library/libdragonn.so
 status_of 0 "${hooks[@]}"
@@ -122,7 +122,8 @@ for hook in no_sync:0:20000 plain:1000000:1300000 dragonn:2000:100000 blocking:2
   bytes=$(sed -nE "s/.*\"hook\": \"$name\".*\"sent_per_step\": ([0-9]+).*\"turns\": \[[0-9.e-]+, [0-9.e-]+\].*/\1/p" hooks.json)
   ((bytes >= least && bytes <= most)) || fail "hook $name: $bytes bytes per step: $(cat hooks.json)"
 done
-grep -qE '^\| dragonn, during backward \| [0-9,]+ \| [0-9,]+ ms \| [0-9.]+ \| [0-9]+ kB \|$' output.log || fail "no row: $(cat output.log)"
+grep -qE '^\| dragonn, during backward \| 2 \| [0-9,]+ \| [0-9,]+ ms \| [0-9.]+ \| [0-9]+ kB \|$' output.log || fail "no row: $(cat output.log)"
+grep -qE '"hook": "dragonn".*"exposed": [0-9.e-]+' hooks.json || fail "no time behind the last gradient: $(cat hooks.json)"
 cp hooks.json before.json
 status_of 0 "${hooks[@]}"
 cmp -s before.json hooks.json || fail "what was measured is measured again"
