@@ -16,6 +16,7 @@
 #include "core/short_floats.h"
 #include "library/dragonn.h"
 #include "tests/core/temporary_folder.h"
+#include "tests/library/create.h"
 #include "tests/library/two_ranks.h"
 #include "trainer/config/config.h"
 
@@ -35,14 +36,7 @@ dragonn_exchange_handle* create(const std::string& config, const std::string& pl
   std::array<dragonn_tensor, kTensors> tensors;
   const std::array names{"first", "first_bias", "second", "second_bias", "third"};
   for (std::size_t i = 0; i < kTensors; ++i) tensors[i] = {names[i], kShapes[i].data(), kShapes[i][1] == 1 ? 1u : 2u};
-  const dragonn_options options{.size = sizeof options,
-                                .config = config.c_str(),
-                                .rendezvous = place.c_str(),
-                                .steps_per_epoch = 0,
-                                .trace = nullptr};
-  dragonn_exchange_handle* handle = nullptr;
-  dragonn_create(&options, tensors.data(), tensors.size(), &handle);
-  return handle;
+  return create_handle(tensors, config, place);
 }
 
 std::string config_of(const std::string& method, const std::string& backend) {

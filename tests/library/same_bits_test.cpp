@@ -20,6 +20,7 @@
 #include "library/dragonn.h"
 #include "optim/optimizer.h"
 #include "tests/core/temporary_folder.h"
+#include "tests/library/create.h"
 #include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/update/schemes/step.h"
@@ -103,10 +104,8 @@ std::vector<Gradient> by_library(const std::string& config, int rank) {
   const std::uint64_t bias = kBias;
   const std::array<dragonn_tensor, 3> tensors{
       {{"first", first.data(), 2}, {"bias", &bias, 1}, {"second", second.data(), 2}}};
-  dragonn_exchange_handle* handle = nullptr;
-  const dragonn_options options{
-      .size = sizeof options, .config = config.c_str(), .rendezvous = nullptr, .steps_per_epoch = 0, .trace = nullptr};
-  if (dragonn_create(&options, tensors.data(), tensors.size(), &handle) != DRAGONN_OK) return {};
+  dragonn_exchange_handle* const handle = create_handle(tensors, config);
+  if (handle == nullptr) return {};
   std::vector<Gradient> means;
   for (int step = 0; step < kSteps; ++step) {
     means.push_back(gradient_of(rank, step));

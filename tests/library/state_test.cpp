@@ -16,6 +16,7 @@
 #include "core/archive.h"
 #include "core/rng.h"
 #include "library/dragonn.h"
+#include "tests/library/create.h"
 #include "trainer/config/config.h"
 
 namespace dragonn::test {
@@ -33,12 +34,9 @@ dragonn_exchange_handle* create(const std::string& method) {
   const std::array<dragonn_tensor, 2> tensors{{{"weight", kShape.data(), 2}, {"bias", &kBias, 1}}};
   const std::string config = fmt::format(
       "comm.backend = \"local\"\noptimizer.momentum = 0.5\n[compression]\nmethod = \"{}\"\ndensity = 0.05\n", method);
-  dragonn_exchange_handle* handle = nullptr;
-  const dragonn_options options{
-      .size = sizeof options, .config = config.c_str(), .rendezvous = nullptr, .steps_per_epoch = 0, .trace = nullptr};
-  const dragonn_status status = dragonn_create(&options, tensors.data(), tensors.size(), &handle);
+  dragonn_exchange_handle* const handle = create_handle(tensors, config);
   INFO(method, ": ", dragonn_last_error());
-  REQUIRE(status == DRAGONN_OK);
+  REQUIRE(handle != nullptr);
   return handle;
 }
 

@@ -18,6 +18,7 @@
 #include "core/file.h"
 #include "library/dragonn.h"
 #include "tests/core/temporary_folder.h"
+#include "tests/library/create.h"
 #include "tests/library/two_ranks.h"
 
 namespace dragonn::test {
@@ -33,14 +34,7 @@ dragonn_exchange_handle* create(const std::string& logging, const std::string& b
   const std::string config =
       fmt::format("comm.backend = \"{}\"\ncompression = {{ method = \"topk\", density = 0.05, fusion_mib = 0 }}\n{}",
                   backend, logging);
-  const dragonn_options options{.size = sizeof options,
-                                .config = config.c_str(),
-                                .rendezvous = place.c_str(),
-                                .steps_per_epoch = 0,
-                                .trace = trace.empty() ? nullptr : trace.c_str()};
-  dragonn_exchange_handle* handle = nullptr;
-  dragonn_create(&options, tensors.data(), tensors.size(), &handle);
-  return handle;
+  return create_handle(tensors, config, place, trace.string());
 }
 
 /// Makes an exchange whose second tensor begins first.

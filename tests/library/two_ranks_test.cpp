@@ -16,6 +16,7 @@
 
 #include "library/dragonn.h"
 #include "tests/core/temporary_folder.h"
+#include "tests/library/create.h"
 
 namespace dragonn::test {
 namespace {
@@ -26,14 +27,7 @@ constexpr const char* kTopk = "[compression]\nmethod = \"topk\"\ndensity = 0.05\
 using Gradient = std::array<float, 600>;
 
 dragonn_exchange_handle* create(const std::string& config, const std::string& place) {
-  const dragonn_options options{.size = sizeof options,
-                                .config = config.c_str(),
-                                .rendezvous = place.c_str(),
-                                .steps_per_epoch = 0,
-                                .trace = nullptr};
-  dragonn_exchange_handle* handle = nullptr;
-  dragonn_create(&options, &kTensor, 1, &handle);
-  return handle;
+  return create_handle({&kTensor, 1}, config, place);
 }
 
 dragonn_exchange_handle* create_one() {

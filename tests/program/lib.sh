@@ -96,3 +96,13 @@ finish() {
   [ "$failures" = 0 ] || { echo "$failures failed" >&2; exit 1; }
   echo "all passed"
 }
+
+# use_python_package: lets Python find the package dragonn. Ends the test as skipped, with the reason, without PyTorch.
+use_python_package() {
+  local reason
+  reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }
+  export OMP_NUM_THREADS=1 DRAGONN_LIBRARY=$BIN/../library/libdragonn.so PYTHONPATH=$ROOT/python PYTHONDONTWRITEBYTECODE=1
+  unset DRAGONN_DATA RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
+}
+# torchrun RANKS PROGRAM ARGUMENT...
+torchrun() { timeout 200 python3 -W ignore -m torch.distributed.run --standalone --nproc-per-node "$@"; }

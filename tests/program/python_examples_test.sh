@@ -5,16 +5,14 @@
 # Trainer of transformers learns, and goes on from its checkpoint with the bits of one run. Skipped, with the reason, without PyTorch;
 # the Trainer without transformers or accelerate.
 . "$(dirname "$0")/lib.sh" "$1"
-reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }
+use_python_package
 export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 # examples/pytorch_restart.py says why
-export OMP_NUM_THREADS=1 DRAGONN_LIBRARY=$BIN/../library/libdragonn.so PYTHONPATH=$ROOT/python PYTHONDONTWRITEBYTECODE=1
-unset DRAGONN_DATA RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
 
 # start LOG ARGUMENT...: torchrun with two processes.
 start() {
   local log=$1
   shift
-  timeout 200 python3 -W ignore -m torch.distributed.run --standalone --nproc-per-node 2 "$@" >"$log" 2>&1 ||
+  torchrun 2 "$@" >"$log" 2>&1 ||
     fail "$*: $(grep -m 3 '^rank' "$log" || tail -5 "$log")"
 }
 # result KEY LOG: of the line of JSON.

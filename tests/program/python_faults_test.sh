@@ -5,9 +5,7 @@
 # errors of one line, after which the exchange goes on. Some thousand steps of DDP take no more memory than some hundred. Skipped,
 # with the reason, without PyTorch.
 . "$(dirname "$0")/lib.sh" "$1"
-reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }
-export OMP_NUM_THREADS=1 DRAGONN_LIBRARY=$BIN/../library/libdragonn.so PYTHONPATH=$ROOT/python PYTHONDONTWRITEBYTECODE=1
-unset DRAGONN_DATA RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
+use_python_package
 
 cat >faults.py <<'PYTHON'
 import os
@@ -211,7 +209,7 @@ os._exit(0)
 PYTHON
 timeout 100 python3 -W ignore wrong.py >wrong.log 2>&1 || fail "wrong arguments: $(grep -m 5 Error wrong.log || tail -5 wrong.log)"
 
-timeout 200 python3 -W ignore -m torch.distributed.run --standalone --nproc-per-node 2 "$ROOT/scripts/soak_ddp.py" --steps 1500 \
+torchrun 2 "$ROOT/scripts/soak_ddp.py" --steps 1500 \
   >soak.log 2>&1 || fail "memory: $(grep '^rank' soak.log || tail -5 soak.log)"
 grep -q '^rank 1: 1500 steps, .* MB more at most$' soak.log || fail "no memory of a rank: $(cat soak.log)"
 finish

@@ -3,10 +3,9 @@
 # States of the Python package on another number of ranks: three ranks save, and two or four go on. The hook's error feedback
 # loses no gradient, and DiLoCo goes on as PyTorch computes it. Skipped, with the reason, without PyTorch.
 . "$(dirname "$0")/lib.sh" "$1"
-reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }
-export OMP_NUM_THREADS=1 DRAGONN_LIBRARY=$BIN/../library/libdragonn.so PYTHONPATH=$ROOT/python PYTHONDONTWRITEBYTECODE=1
-unset DRAGONN_DATA RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
+use_python_package
 
+cp "$HERE/diloco.py" .
 cat >reshard.py <<'PYTHON'
 import sys
 
@@ -15,6 +14,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import dragonn
+from diloco import Diloco
 
 TOPK = 'compression = { method = "topk", density = 0.1 }\n'
 LOCAL = 'update = { scheme = "local", inner_steps = 3 }\n'
@@ -66,25 +66,6 @@ def hooked():
     return state
 
 
-class Reference:
-    """DiLoCo, arXiv:2311.08105, algorithm 1, by PyTorch alone."""
-
-    def __init__(self, model):
-        self.model = model
-        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        self.common = [torch.nn.Parameter(value.detach().clone()) for value in model.parameters()]
-        self.outer = torch.optim.SGD(self.common, lr=0.7, momentum=0.9, nesterov=True)
-
-    def round(self):
-        for shared, own in zip(self.common, self.model.parameters()):
-            shared.grad = shared.detach() - own.detach()
-            dist.all_reduce(shared.grad)
-            shared.grad /= size
-        self.outer.step()
-        for shared, own in zip(self.common, self.model.parameters()):
-            own.data.copy_(shared.detach())
-
-
 def made():
     torch.manual_seed(1)
     return torch.nn.Sequential(torch.nn.Linear(20, 10), torch.nn.Tanh(), torch.nn.Linear(10, 4))
@@ -96,8 +77,9 @@ def flat(model):
 
 def local():
     """Two rounds of three ranks, then two of another number."""
-    model, reference = made(), Reference(made())
+    model, reference = made(), Diloco(made())
     steps = dragonn.LocalSteps(model, torch.optim.SGD(model.parameters(), lr=0.1), LOCAL)
+    reference_steps = torch.optim.SGD(reference.model.parameters(), lr=0.1)
     if not saves:
         saved = states()
         model.load_state_dict(saved[0]["model"])
@@ -108,7 +90,7 @@ def local():
         reference.outer.load_state_dict(saved[0]["outer"])
     for step in range(6):
         inputs = draw(step + 10 * saves)
-        for twin, optimizer in (model, steps), (reference.model, reference.optimizer):
+        for twin, optimizer in (model, steps), (reference.model, reference_steps):
             optimizer.zero_grad()
             twin(inputs).pow(2).mean().backward()
             optimizer.step()
@@ -144,7 +126,6 @@ dist.destroy_process_group()
 PYTHON
 for size in 3 2 4; do
   [ "$size" = 3 ] && phase=save || phase=load
-  timeout 200 python3 -W ignore -m torch.distributed.run --standalone --nproc-per-node "$size" reshard.py $phase 3 \
-    >"$size.log" 2>&1 || fail "$size ranks, $phase: $(grep -m 5 'Error' "$size.log" || tail -5 "$size.log")"
+  torchrun "$size" reshard.py $phase 3 >"$size.log" 2>&1 || fail "$size ranks, $phase: $(grep -m 5 'Error' "$size.log" || tail -5 "$size.log")"
 done
 finish

@@ -6,11 +6,9 @@
 # TOML in any form, and momentum that would be applied twice is an error. Local steps are DiLoCo's. The examples of the documents run. Skipped, with
 # the reason, without PyTorch.
 . "$(dirname "$0")/lib.sh" "$1"
-reason=$(python3 -W ignore -c 'import numpy, torch' 2>&1) || { echo "skipped: ${reason##*$'\n'}"; exit 77; }
+use_python_package
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none OMP_NUM_THREADS=1
-export DRAGONN_LIBRARY=$BIN/../library/libdragonn.so PYTHONPATH=$ROOT/python PYTHONDONTWRITEBYTECODE=1
-unset DRAGONN_DATA RANK WORLD_SIZE MASTER_ADDR MASTER_PORT
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
 example=$ROOT/examples/pytorch_ddp.py
 options="--width 4 --batch 4"
 
@@ -22,7 +20,7 @@ for line in open(sys.argv[3]):
 # shellcheck disable=SC2086: options are words
 timeout 200 mpirun -np 2 python3 "$example" $options --variants plain,dense,dgc --steps 4 --save saved --save-at 2 \
   >whole.log 2>&1 || fail "mpirun: $(tail -5 whole.log)"
-timeout 200 python3 -m torch.distributed.run --standalone --nproc-per-node 2 "$example" $options --variants dgc --steps 4 \
+torchrun 2 "$example" $options --variants dgc --steps 4 \
   --resume saved >resumed.log 2>&1 || fail "torchrun: $(tail -5 resumed.log)"
 
 python3 -c 'import ast, sys
@@ -101,6 +99,7 @@ fails(dragonn.DragonnError, "compression.densty", lambda: dragonn.Exchange(
 PYTHON
 python3 -W ignore errors.py >errors.log 2>&1 || fail "errors: $(tail -5 errors.log)"
 
+cp "$HERE/diloco.py" .
 cat >hook.py <<'PYTHON'
 import contextlib
 import copy
@@ -116,6 +115,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import dragonn
+from diloco import Diloco
 from dragonn._staging import Staging
 
 DGC = '[compression]\nmethod = "dgc"\ndensity = 0.1\n'
@@ -364,11 +364,9 @@ def local_steps(config, steps=12, resume_at=None):
 
 
 def diloco(steps=12, round_steps=4):
-    """DiLoCo, arXiv:2311.08105, algorithm 1, by PyTorch alone."""
+    """Losses and parameters by PyTorch alone."""
     model, losses = layers(), []
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    common = [torch.nn.Parameter(value.detach().clone()) for value in model.parameters()]
-    outer = torch.optim.SGD(common, lr=0.7, momentum=0.9, nesterov=True)
+    optimizer, reference = torch.optim.AdamW(model.parameters(), lr=0.01), Diloco(model)
     for step in range(steps):
         optimizer.zero_grad()
         loss = model(inputs_of(step)).pow(2).mean()
@@ -376,13 +374,7 @@ def diloco(steps=12, round_steps=4):
         optimizer.step()
         losses.append(loss.item())
         if (step + 1) % round_steps == 0:
-            for shared, own in zip(common, model.parameters()):
-                shared.grad = shared.detach() - own.detach()
-                dist.all_reduce(shared.grad)
-                shared.grad /= dist.get_world_size()
-            outer.step()
-            for shared, own in zip(common, model.parameters()):
-                own.data.copy_(shared.detach())
+            reference.round()
     return losses, torch.cat([value.detach().flatten() for value in model.parameters()])
 
 
@@ -442,11 +434,11 @@ for name in ("RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID"):
 fails(ValueError, [f"rank 0 of 1, and DDP rank {rank} of 2: expected"], lambda: dragonn.DdpHook(ddp(), DGC))
 dist.destroy_process_group()
 PYTHON
-timeout 200 python3 -W ignore -m torch.distributed.run --standalone --nproc-per-node 2 hook.py >hook.log 2>&1 ||
+torchrun 2 hook.py >hook.log 2>&1 ||
   fail "hook: $(grep -m 5 'Error' hook.log || tail -5 hook.log)"
 
 python3 "$HERE/python_blocks.py" "$ROOT/docs/library.md" "$ROOT/python/README.md" >blocks.py || fail "no blocks of Python"
-timeout 200 python3 -W ignore -m torch.distributed.run --standalone --nproc-per-node 2 blocks.py >blocks.log 2>&1 ||
+torchrun 2 blocks.py >blocks.log 2>&1 ||
   fail "examples of the documents: $(grep -m 5 'Error' blocks.log || tail -5 blocks.log)"
 
 finish
