@@ -42,6 +42,7 @@ class DctBasis final : public Memory {
   View<const float> accumulated() const override { return memory_->accumulated(); }
   void settle(const Settlement& settlement) override { memory_->settle(settlement); }
   void abandon() override { memory_->abandon(); }
+  void revert() override { memory_->revert(); }
 
   View<const float> to_gradient(View<const float> dense, const SparseVector* entries) override {
     const View<const float> followed = memory_->to_gradient(dense, entries);

@@ -43,7 +43,9 @@ class None final : public Memory {
       kernels::examine(request, gradient, pass_);
     } else {
       scaled_.resize_discard(numel_);
-      kernels::accumulate_scaled(request, gradient, scale, scaled_.view(), pass_);
+      kernels::PassRequest forgetting = request;
+      forgetting.revertible = false;
+      kernels::accumulate_scaled(forgetting, gradient, scale, scaled_.view(), pass_);
       accumulated_ = scaled_.view();
     }
     return pass_;
@@ -86,6 +88,8 @@ class Stateful : public Memory {
       kernels::scatter_zero(settlement.contributed, residual);
     if (settlement.returned != nullptr) kernels::scatter_add(*settlement.returned, residual);
   }
+
+  void revert() override { kernels::revert_pass(pass_); }
 
   double residual_norm() const override { return std::sqrt(kernels::magnitude_moments(residual_.view()).sum_squares); }
   View<const float> residual() const override { return residual_.view(); }

@@ -49,6 +49,8 @@ class Memory {
   virtual void settle(const Settlement& settlement) = 0;
   /// Takes the place of settle() when the exchange is given up on all ranks: no optimizer has stepped.
   virtual void abandon() {}
+  /// Takes the place of settle(), too, behind a compensate whose request was `revertible`: the state is as before it.
+  virtual void revert() {}
   /// Returns, for the exchanged sum of accs, dense or of entries, the sum of gradients that the optimizer takes, [n].
   /// Called once per settled exchange, with the same sum on every rank, so the memory may add it up to a state that is
   /// the same on every rank. A transform that compensate applies to a gradient (orthonormal, or the residual would

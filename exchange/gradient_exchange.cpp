@@ -180,7 +180,7 @@ std::span<const BucketSum> GradientExchange::run(const ExchangeStep& step, View<
       if (has(index)) exchanged_.push_back(index);
       states_[index].is_handed_over = !node_sums_;
       states_[index].holds_gradient = false;
-      states_[index].before = {};
+      states_[index].method_before = {};
     }
   }
   transport_->reset_counts();
@@ -229,7 +229,6 @@ void GradientExchange::commit(StepTimers& timers) {
   }
   share_out(timers);
   times_.collect(timers);
-  for (const std::size_t index : exchanged_) states_[index].before = {};
   counts_.threshold = thresholds().mean();
   share_counts();
   is_open_ = false;
@@ -239,7 +238,7 @@ void GradientExchange::hand_over(const BucketGroup& group, StepTimers& timers) {
   if (!node_sums_) return;
   set_label(communicator_, step_.step, group);
   times_.run(timers, StepPart::kExchange, detail_of(group),
-             [&] { node_sums_->hand_over(group, gradient_, step_.gradient_scale); });
+             [&] { node_sums_->hand_over(group, own_gradients_of(group), step_.gradient_scale); });
   for (BucketState& state : states_of(group)) state.is_handed_over = true;
 }
 
@@ -312,8 +311,9 @@ void GradientExchange::revert() {
   DRAGONN_CHECK(step_.revertible, "the exchange is not revertible");
   kernels::synchronize(device_);
   for (const std::size_t index : exchanged_) {
-    if (!states_[index].before.fields().empty()) load_bucket(states_[index].before, index);
-    states_[index].before = {};
+    BucketState& state = states_[index];
+    if (state.holds_gradient) state.memory->revert();
+    if (!state.method_before.fields().empty()) state.compressed->load(state.method_before, bucket_prefix(index));
   }
   is_open_ = false;
 }
@@ -321,7 +321,8 @@ void GradientExchange::revert() {
 void GradientExchange::run_group(const BucketGroup& group, StepTimers& timers) {
   for (std::size_t index = group.begin; index < group.end; ++index) {
     if (!has(index)) continue;
-    if (step_.revertible) save_bucket(states_[index].before, index);
+    BucketState& state = states_[index];
+    if (step_.revertible && state.compressed) state.compressed->save(state.method_before, bucket_prefix(index));
     begin(index);
     compensate(index, timers);
   }
@@ -369,8 +370,18 @@ float GradientExchange::scale_of(const BucketState& state) const {
 }
 
 View<const float> GradientExchange::gradient_of(std::size_t index) const {
-  if (node_sums_) return node_sums_->sum(index);
+  return node_sums_ ? node_sums_->sum(index) : own_gradient_of(index);
+}
+
+View<const float> GradientExchange::own_gradient_of(std::size_t index) const {
+  if (!step_.gradients.empty() && !step_.gradients[index].empty()) return step_.gradients[index];
   return gradient_.subview(buckets_[index].offset, buckets_[index].size);
+}
+
+std::vector<View<const float>> GradientExchange::own_gradients_of(const BucketGroup& group) const {
+  std::vector<View<const float>> gradients;
+  for (std::size_t index = group.begin; index < group.end; ++index) gradients.push_back(own_gradient_of(index));
+  return gradients;
 }
 
 void GradientExchange::compensate(std::size_t index, StepTimers& timers) {
@@ -378,6 +389,7 @@ void GradientExchange::compensate(std::size_t index, StepTimers& timers) {
   BucketState& state = states_[index];
   kernels::PassRequest request = state.form->plan(state.select);
   request.deferred = true;
+  request.revertible = step_.revertible;
   // If the pass selects, too, the two verbs are one.
   state.selects_in_pass = request.kind != kernels::PassRequest::Kind::kNone;
   times_.run(timers, state.selects_in_pass ? StepPart::kCompensateSelect : StepPart::kCompensate,

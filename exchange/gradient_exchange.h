@@ -30,8 +30,11 @@ struct ExchangeStep {
   View<float> accumulated = {};              ///< [dump_size()]: receives acc, before select; empty: not wanted
   std::span<const std::size_t> groups = {};  ///< to be exchanged, ascending, the same on every rank; empty: all
   bool aligned = false;  ///< all ranks begin to exchange at the same time, so that none times another's work
-  /// Whether revert() can follow: run() copies each bucket's state before it changes, its saved bytes once more.
+  /// Whether revert() can follow: the memories keep what a pass changes of them, as many bytes once more.
   bool revertible = false;
+  /// By bucket, where its gradient lies until commit() or revert(); empty: at its place in the whole gradient, as of
+  /// all buckets without this list. What a gate may still change is read when it has let the bucket's group pass.
+  std::span<const View<const float>> gradients = {};
 };
 
 /// A gate between backward and exchange. It is asked before each group of buckets, in their order, and told after.
@@ -168,7 +171,7 @@ class GradientExchange {
     // The fields below are of the current exchange.
     bool is_handed_over = false;  // the gradient is that of the node; always so with one level
     bool holds_gradient = false;  // the memory has the gradient
-    Archive before;               // the state before run(), of a revertible exchange
+    Archive method_before;        // what run() changes of the method's state, of a revertible exchange
     BucketForm* form = nullptr;
     compress::SelectContext select;
     comm::ReduceContext reduce;
@@ -193,7 +196,10 @@ class GradientExchange {
   void begin(std::size_t index);
   /// Returns the factor on a bucket's gradient.
   float scale_of(const BucketState& state) const;
+  /// Returns the gradient of a bucket that this rank has: its own, or the node's.
   View<const float> gradient_of(std::size_t index) const;
+  View<const float> own_gradient_of(std::size_t index) const;
+  std::vector<View<const float>> own_gradients_of(const BucketGroup& group) const;
   void compensate(std::size_t index, StepTimers& timers);
   /// Finishes the passes of all buckets of a group, with one wait for a GPU.
   void finish_passes(const BucketGroup& group);

@@ -39,7 +39,6 @@ NodeSums::NodeSums(const comm::Nodes& nodes, std::span<const Bucket> buckets, co
   DRAGONN_CHECK(nodes.ranks() == whole.size(), "nodes of {} ranks, and {} ranks", nodes.ranks(), whole.size());
   std::size_t mine = 0;
   for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
-    offsets_.push_back(buckets[bucket].offset);
     sizes_.push_back(buckets[bucket].size);
     place_in_sums_.push_back(mine);
     if (has(bucket)) mine += buckets[bucket].size;
@@ -47,7 +46,7 @@ NodeSums::NodeSums(const comm::Nodes& nodes, std::span<const Bucket> buckets, co
   sums_ = Buffer<float>(mine, gradients);
 }
 
-void NodeSums::hand_over(const BucketGroup& group, View<const float> gradient, float scale) {
+void NodeSums::hand_over(const BucketGroup& group, std::span<const View<const float>> gradients, float scale) {
   const comm::ScopedPhase phase(inside_.traffic(), comm::Phase::kNode);
   const comm::ScopedOperation operation = inside_.operation(kOperation);
   const int workers = inside_.size(), me = inside_.rank();
@@ -65,8 +64,7 @@ void NodeSums::hand_over(const BucketGroup& group, View<const float> gradient, f
   for (int place = 0; place < workers; ++place) {
     const std::size_t begin = packed;
     each_of(place, [&](std::size_t bucket) {
-      kernels::transfer(gradient.subview(offsets_[bucket], sizes_[bucket]),
-                        outgoing_.view().subview(packed, sizes_[bucket]));
+      kernels::transfer(gradients[bucket - group.begin], outgoing_.view().subview(packed, sizes_[bucket]));
       packed += sizes_[bucket];
     });
     const View<float> part = outgoing_.view().subview(begin, packed - begin);

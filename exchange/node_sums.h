@@ -43,9 +43,9 @@ class NodeSums {
   bool has(std::size_t bucket) const { return place_of_[bucket] == inside_.rank(); }
 
   /// Collective in the node. Sums the gradients of neighbouring buckets, each on the worker that has the bucket, in the
-  /// order of the workers. Each worker sends all but its own buckets, W-1 messages. @param gradient of all buckets.
-  /// @param scale factor on this rank's gradient.
-  void hand_over(const BucketGroup& group, View<const float> gradient, float scale);
+  /// order of the workers. Each worker sends all but its own buckets, W-1 messages. @param gradients of this rank, by
+  /// bucket of the group.  @param scale factor on them.
+  void hand_over(const BucketGroup& group, std::span<const View<const float>> gradients, float scale);
   /// The sum of the last hand_over() of one of this rank's buckets, on the gradients' device.
   View<const float> sum(std::size_t bucket) const {
     return sums_.view().subview(place_in_sums_[bucket], sizes_[bucket]);
@@ -76,7 +76,7 @@ class NodeSums {
   comm::Nodes nodes_;
   comm::Subgroup inside_, across_;
   std::vector<int> place_of_;                   // by bucket
-  std::vector<std::size_t> offsets_, sizes_;    // by bucket, in the arena
+  std::vector<std::size_t> sizes_;              // by bucket
   std::vector<std::size_t> place_in_sums_;      // by bucket of this rank
   Buffer<float> sums_;                          // of this rank's buckets
   Buffer<float> outgoing_, incoming_, summed_;  // of a group: for all workers, of one of them, their sum

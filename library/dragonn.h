@@ -34,9 +34,11 @@
 /// group is dead: every further exchange returns DRAGONN_ERROR_COMMUNICATION, and the handle can only be ended. Every
 /// wait for another rank ends at comm.timeout_s, that of dragonn_create over MPI at comm.start_timeout_s.
 ///
-/// Memory for n elements: 4n bytes for a copy of the gradient; 4n for the residual, 8n with momentum correction; and
-/// the lists of the messages, 8 bytes for each entry that is sent or received. A dense exchange has no residual, and 4n
-/// bytes for the sum. While a state is loaded, there are two residuals, and in an exchange by dragonn_begin, too.
+/// Memory for n elements: 4n bytes for the residual, 8n with momentum correction; the lists of the messages, 8 bytes
+/// for each entry that is sent or received; and 4 bytes for each element of a gradient that is not read where it lies:
+/// of 16 bits, or of several tensors of a bucket that do not lie behind each other. A dense exchange has no residual,
+/// and 4n bytes for the sum. While a state is loaded, there are two residuals, and from the first dragonn_begin on,
+/// too.
 #pragma once
 
 #include <stddef.h>
@@ -195,7 +197,7 @@ DRAGONN_API dragonn_status dragonn_get_tensor_info(const dragonn_exchange_handle
 DRAGONN_API dragonn_status dragonn_set_learning_rate(dragonn_exchange_handle* handle, double learning_rate);
 
 /// Collective. Replaces this rank's gradient by the mean over the ranks of what they sent, the same on every rank.
-/// O(n) copies, plus the method's own work.
+/// O(n), plus the method's own work.
 /// @param gradient [elements] float32 in host memory, the tensors one after the other in their order.
 /// @param elements as dragonn_elements(); another number is an error before anything is sent.
 DRAGONN_API dragonn_status dragonn_exchange(dragonn_exchange_handle* handle, float* gradient, uint64_t elements);

@@ -89,6 +89,7 @@ Exchange::Exchange(const trainer::RunSpec& spec, const std::vector<Tensor>& tens
       exchange_(std::make_unique<exchange::GradientExchange>(spec.rules, arena_, communicator)),
       local_steps_(make_local_steps(spec, arena_, *exchange_)),
       gradient_(arena_.size()),
+      places_(exchange_->buckets().size()),
       timers_(communicator.clock()),
       learning_rate_(spec.optimizer.learning_rate) {
   if (!trace.empty()) timeline_ = std::make_unique<trainer::StepTimeline>(spec.logging, 0, communicator, trace);
@@ -170,22 +171,40 @@ void Exchange::collectively(const Step& step) {
   }
 }
 
+template <class Gradients>
+std::optional<ParameterId> Exchange::find_non_finite(const Gradients& gradients) const {
+  const auto bad = std::ranges::find_if_not(arena_.layout(),
+                                            [&](ParameterId id) { return gradients[id].are_finite(arena_[id].size); });
+  return bad == arena_.layout().end() ? std::nullopt : std::optional(*bad);
+}
+
+template <class Gradients>
+void Exchange::take(std::size_t bucket, const Gradients& gradients) {
+  const exchange::Bucket& place = exchange_->buckets()[bucket];
+  const std::span<const ParameterId> tensors = tensors_in(arena_, place);
+  const auto* const first = static_cast<const float*>(gradients[tensors.front()].data);
+  const bool lies_together = std::ranges::all_of(tensors, [&](ParameterId id) {
+    return gradients[id].dtype == DRAGONN_FLOAT32 && gradients[id].data == first + (arena_[id].offset - place.offset);
+  });
+  places_[bucket] = lies_together ? View<const float>(first, place.size) : View<const float>();
+  if (lies_together) return;
+  for (const ParameterId id : tensors) gradients[id].read(slice(id));
+}
+
 void Exchange::run(std::span<const Numbers> gradients) {
   collectively([&] {
     average(
-        [&](const exchange::ExchangeStep& step) {
-          std::optional<ParameterId> bad;
-          for (const ParameterId id : arena_.layout()) {
-            if (!gradients[id].read(slice(id)) && !bad) bad = id;
-          }
-          agree(bad, /*is_cancelled=*/false);
+        [&](exchange::ExchangeStep step) {
+          agree(find_non_finite(gradients), /*is_cancelled=*/false);
+          for (std::size_t bucket = 0; bucket < places_.size(); ++bucket) take(bucket, gradients);
+          step.gradients = places_;
           return exchange_->run(step, gradient_.view(), timers_);
         },
         gradients);
   });
 }
 
-/// Lets a group pass when its gradient is there. What is not finite takes part as zeros, until the ranks agree.
+/// Lets a group pass when its gradient is there. What is given up takes part as zeros, until the ranks agree.
 class Exchange::Arrival final : public exchange::GroupGate {
  public:
   Arrival(Exchange& exchange, StepParts& parts) : exchange_(exchange), parts_(parts) {}
@@ -194,18 +213,15 @@ class Exchange::Arrival final : public exchange::GroupGate {
     const exchange::BucketGroup& buckets = exchange_.exchange_->groups()[group];
     for (std::size_t index = buckets.begin; index < buckets.end; ++index) {
       const std::span<const ParameterId> tensors = tensors_in(exchange_.arena_, exchange_.exchange_->buckets()[index]);
-      bool is_good = wait_for(index, tensors);
-      for (const ParameterId id : is_good ? tensors : tensors.first(0)) {
-        if (parts_[id].read(exchange_.slice(id))) continue;
-        is_good = false;
-        bad_ = bad_.value_or(id);
+      if (wait_for(index, tensors)) {
+        exchange_.take(index, parts_);
+        continue;
       }
-      if (is_good) continue;
+      exchange_.places_[index] = {};
       for (const ParameterId id : tensors) std::ranges::fill(exchange_.slice(id), 0.0f);
     }
   }
   void close(std::size_t) override {}
-  std::optional<ParameterId> bad() const { return bad_; }
 
  private:
   bool wait_for(std::size_t bucket, std::span<const ParameterId> tensors) {
@@ -216,7 +232,6 @@ class Exchange::Arrival final : public exchange::GroupGate {
 
   Exchange& exchange_;
   StepParts& parts_;
-  std::optional<ParameterId> bad_;
 };
 
 void Exchange::run(StepParts& parts) {
@@ -224,10 +239,13 @@ void Exchange::run(StepParts& parts) {
     average(
         [&](exchange::ExchangeStep step) {
           step.revertible = true;
+          step.gradients = places_;
           Arrival arrival(*this, parts);
           const auto sums = exchange_->run(step, gradient_.view(), timers_, &arrival);
           record_backward(parts);
-          agree_or_revert(arrival.bad(), parts.is_cancelled());
+          // The exchange has seen whether sums are finite: the gradients are searched only if some are not.
+          const bool is_cancelled = parts.is_cancelled(), is_finite = is_cancelled || !exchange_->non_finite_bucket();
+          agree_or_revert(is_finite ? std::nullopt : find_non_finite(parts), is_cancelled);
           return sums;
         },
         parts);

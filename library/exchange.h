@@ -70,7 +70,7 @@ class Exchange {
   /// @throws NonFiniteError; CommError, also for an error of this rank alone.
   void run(std::span<const Numbers> gradients);
   /// Collective. Does the same with gradients that come in parts: what is there is exchanged while others are computed.
-  /// Takes, until the end, the saved bytes of the state once more. @throws CancelledError besides.
+  /// Keeps besides what each exchange overwrites of the memories. @throws CancelledError, too.
   void run(StepParts& parts);
 
   /// Returns the local steps of a config with update.scheme = "local", which exchanges no gradients; else null.
@@ -109,6 +109,12 @@ class Exchange {
   void exchange(const exchange::ExchangeStep& step, const Sums& sums, const Apply& apply);
   /// Collective. Writes the timeline behind the last exchange that it has.
   void end_trace();
+  /// Returns a tensor of this rank whose gradient holds NaN or infinity.
+  template <class Gradients>
+  std::optional<ParameterId> find_non_finite(const Gradients& gradients) const;
+  /// Takes a bucket's gradient: where the caller has it, if it is float32 and in one piece, or else a copy.
+  template <class Gradients>
+  void take(std::size_t bucket, const Gradients& gradients);
   /// Makes an exchange of gradients, whose means take their places.
   template <class Sums, class Gradients>
   void average(const Sums& sums, const Gradients& gradients);
@@ -139,7 +145,8 @@ class Exchange {
   std::unique_ptr<exchange::GradientExchange> exchange_;
   std::shared_ptr<LocalSteps> local_steps_;
   View<const float> change_;  // of the local steps' turn
-  Buffer<float> gradient_;    // of this rank, in the arena's order
+  Buffer<float> gradient_;    // this rank's where it is gathered or converted, in the arena's order; else untouched
+  std::vector<View<const float>> places_;  // by bucket, of the caller's gradient; empty: it is in gradient_
   StepTimers timers_;
   double learning_rate_;
   std::uint64_t step_ = 0;

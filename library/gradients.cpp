@@ -2,7 +2,6 @@
 #include "library/gradients.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <functional>
 
@@ -12,23 +11,19 @@
 namespace dragonn::library {
 namespace {
 
-constexpr std::uint32_t kExponent = 0x7f800000u;  // all ones in what is not finite
-
-/// Copies, and returns whether all numbers are finite: one pass through memory instead of two.
-bool copy(const float* from, std::span<float> to) {
-  std::uint32_t is_bad = 0;
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    is_bad |= (std::bit_cast<std::uint32_t>(from[i]) & kExponent) == kExponent ? 1u : 0u;
-    to[i] = from[i];
-  }
-  return is_bad == 0;
-}
-
 template <class Format>
-bool decode(const void* data, std::span<float> to) {
+void decode(const void* data, std::span<float> to) {
   std::transform(static_cast<const std::uint16_t*>(data), static_cast<const std::uint16_t*>(data) + to.size(),
                  to.begin(), Format::decode);
-  return copy(to.data(), to);
+}
+
+/// Returns whether no number's exponent is all ones, without a branch per number. @param exponent its bits.
+template <class Bits>
+bool all_below(const void* data, std::size_t size, Bits exponent) {
+  unsigned is_bad = 0;
+  for (const Bits bits : std::span(static_cast<const Bits*>(data), size))
+    is_bad |= (bits & exponent) == exponent ? 1u : 0u;
+  return is_bad == 0;
 }
 
 /// Writes the numbers in their type. @param encode from float32.
@@ -48,14 +43,27 @@ void write_entries(const TensorEntries& from, float scale, void* data, const Enc
 
 }  // namespace
 
-bool Numbers::read(std::span<float> to) const {
+bool Numbers::are_finite(std::size_t size) const {
+  constexpr std::uint32_t kFloat32 = 0x7f800000u;
+  constexpr std::uint16_t kBfloat16 = 0x7f80u, kFloat16 = 0x7c00u;
+  switch (dtype) {
+    case DRAGONN_BFLOAT16:
+      return all_below(data, size, kBfloat16);
+    case DRAGONN_FLOAT16:
+      return all_below(data, size, kFloat16);
+    default:
+      return all_below(data, size, kFloat32);
+  }
+}
+
+void Numbers::read(std::span<float> to) const {
   switch (dtype) {
     case DRAGONN_BFLOAT16:
       return decode<Bfloat16>(data, to);
     case DRAGONN_FLOAT16:
       return decode<Float16>(data, to);
     default:
-      return copy(static_cast<const float*>(data), to);
+      std::copy_n(static_cast<const float*>(data), to.size(), to.begin());
   }
 }
 

@@ -31,8 +31,10 @@ struct Numbers {
   void* data = nullptr;
   dragonn_dtype dtype = DRAGONN_FLOAT32;
 
-  /// Converts all of them to float32. Returns whether all are finite. @param to as many.
-  bool read(std::span<float> to) const;
+  /// Converts all of them to float32. @param to as many.
+  void read(std::span<float> to) const;
+  /// Returns whether all of them are finite.
+  bool are_finite(std::size_t size) const;
   /// Converts to their type. 16 bits are rounded to nearest even; what is too large becomes the largest number.
   void write(std::span<const float> from, float scale = 1) const;
   /// The same, and zeros elsewhere.

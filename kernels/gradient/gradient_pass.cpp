@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/devices.h"
 #include "kernels/gradient/gradient_pass_sweep.h"
 #include "kernels/gradient/hash_select.h"
 #include "kernels/gradient/select.h"
@@ -43,7 +44,16 @@ void pass_cpu(const AccumulateJob& job, const PassRequest& request, std::size_t 
       detail::sweep_select(job, {0, numel}, {request.begin, request.end}, result.threshold, result.selected);
 }
 
-void run_pass(const AccumulateJob& job, const PassRequest& request, std::size_t numel, PassResult& result) {
+/// Returns where a pass keeps what it overwrites of an array; null: nowhere.
+float* kept(float* array, std::size_t numel, const PassRequest& request, Overwritten& overwritten) {
+  overwritten.place = {};
+  if (!request.revertible || array == nullptr) return nullptr;
+  overwritten.place = View<float>(array, numel, overwritten.before.device());
+  overwritten.before.resize_discard(numel);
+  return overwritten.before.data();
+}
+
+void run_pass(AccumulateJob job, const PassRequest& request, std::size_t numel, PassResult& result) {
   DRAGONN_CHECK(numel < kEmptySlot, "a gradient of {} elements; a bucket holds fewer than {}", numel, kEmptySlot);
   DRAGONN_CHECK(!selects(request) || (request.begin <= request.end && request.end <= numel),
                 "a selection in [{}, {}) of {} elements", request.begin, request.end, numel);
@@ -51,6 +61,8 @@ void run_pass(const AccumulateJob& job, const PassRequest& request, std::size_t 
     check_same_device("gradient pass", result.device(), request.hash.scratch->table.device());
   result.request = request;
   result.unfinished = nullptr;
+  job.acc_before = kept(job.acc, numel, request, result.acc);
+  job.state_before = kept(job.state, numel, request, result.state);
   detail::gradient_pass_rows(job, request, numel, result);
 }
 
@@ -145,6 +157,13 @@ void examine(const PassRequest& request, View<const float> acc, PassResult& resu
 void finish_pass(PassResult& result) {
   if (result.unfinished != nullptr) detail::finish_pass_rows(result);
   result.unfinished = nullptr;
+}
+
+void revert_pass(PassResult& result) {
+  for (Overwritten* const array : {&result.acc, &result.state}) {
+    if (!array->place.empty()) transfer(std::as_const(array->before).view(), array->place);
+    array->place = {};
+  }
 }
 
 static thread_local std::uint64_t swept = 0;

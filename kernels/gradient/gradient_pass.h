@@ -61,6 +61,9 @@ struct PassRequest {
   HashChoice hash = {};    ///< the choice of a later hash_select, if any: the pass may hash entries as it finds them
   /// The host does not wait for a GPU's pass: the result is there after a wait and finish_pass(). No effect on the CPU.
   bool deferred = false;
+  /// Whether revert_pass() can follow: the result keeps what the pass overwrites. 4 bytes more per element and array,
+  /// and on the CPU no more sweeps over memory.
+  bool revertible = false;
 };
 
 /// Returns whether a pass selects entries.
@@ -68,12 +71,20 @@ inline bool selects(const PassRequest& request) {
   return request.kind == PassRequest::Kind::kThreshold || request.kind == PassRequest::Kind::kSampledThreshold;
 }
 
+/// An array that a revertible pass has overwritten.
+struct Overwritten {
+  explicit Overwritten(const Device& device = {}) : before(0, device) {}
+
+  View<float> place = {};  ///< empty: the pass had no such array, or is not revertible
+  Buffer<float> before;    ///< its content before the pass
+};
+
 /// Results of a pass, reused from step to step.
 struct PassResult {
   PassResult() = default;
   /// Makes results on `device`.
   explicit PassResult(const Device& device)
-      : selected(device), sample(device), report(std::size_t{0}, host_memory_for(device)) {}
+      : selected(device), sample(device), acc(device), state(device), report(std::size_t{0}, host_memory_for(device)) {}
 
   const Device& device() const { return selected.device(); }
 
@@ -83,6 +94,7 @@ struct PassResult {
   SparseVector selected;    ///< for kThreshold and kSampledThreshold: ascending; NaN is never in it
   Moments moments;          ///< for kMoments
   SampleScratch sample;     ///< the sampled magnitudes, in the order of their places
+  Overwritten acc, state;   ///< of a revertible pass
 
   const float* unfinished = nullptr;  ///< acc of a deferred pass that finish_pass() has not seen yet; else null
   Buffer<std::byte> report;           ///< page-locked memory that a GPU writes the outcome of a deferred pass to
@@ -153,6 +165,10 @@ void examine(const PassRequest& request, View<const float> acc, PassResult& resu
 /// passes over several buckets take one wait. If a selection did not fit its memory, it is made again, with a wait.
 /// Nothing to do if the pass was not deferred.
 void finish_pass(PassResult& result);
+
+/// Takes a revertible pass back: acc and the state have the bits that they had before. On a GPU the pass need not be
+/// finished.
+void revert_pass(PassResult& result);
 
 /// Returns how many elements the passes over whole gradients (and samples of them) have read that this thread started
 /// so far. Work on entries that were selected before does not count.

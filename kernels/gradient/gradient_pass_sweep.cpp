@@ -259,6 +259,27 @@ Moments moments_kind(const AccumulateJob job, std::size_t begin, std::size_t end
   return moments;
 }
 
+/// Keeps elements [begin, end) of an array, past the caches: nobody reads them soon.
+void keep_array(const float* array, std::size_t begin, std::size_t end, float* kept) {
+  if (kept == nullptr) return;
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = begin;
+  const auto is_aligned = [&] { return reinterpret_cast<std::uintptr_t>(kept + i) % (lanes * sizeof(float)) == 0; };
+  for (; i < end && !is_aligned(); ++i) kept[i] = array[i];
+  for (; i + lanes <= end; i += lanes) hn::Stream(hn::LoadU(d, array + i), d, kept + i);
+  for (; i < end; ++i) kept[i] = array[i];
+}
+
+/// Keeps what the accumulation of [begin, end) will overwrite, if the job wants it. The accumulation then finds it in
+/// the caches.
+void keep(const AccumulateJob& job, std::size_t begin, std::size_t end) {
+  if (job.acc_before == nullptr && job.state_before == nullptr) return;
+  keep_array(job.acc, begin, end, job.acc_before);
+  keep_array(job.state, begin, end, job.state_before);
+  hwy::FlushStream();
+}
+
 #ifndef DRAGONN_CALL_KIND
 // Calls the instance of the job's kind; one per AccumulateKind, in its order.
 #define DRAGONN_CALL_KIND(function, job, ...)                                                                         \
@@ -276,11 +297,13 @@ Moments moments_kind(const AccumulateJob job, std::size_t begin, std::size_t end
 
 /// Accumulates elements [begin, end).
 ChunkOutcome AccumulateChunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
+  keep(job, begin, end);
   DRAGONN_CALL_KIND(accumulate_kind, job, begin, end);
 }
 
 ChunkOutcome AccumulateSelectChunk(const AccumulateJob& job, std::size_t begin, std::size_t end, float threshold,
                                    std::uint32_t* indices, float* values) {
+  keep(job, begin, end);
   DRAGONN_CALL_KIND(accumulate_select_kind, job, begin, end, threshold, indices, values);
 }
 
@@ -291,6 +314,7 @@ void SampleChunk(const AccumulateJob& job, std::size_t begin, std::size_t end, f
 
 /// Accumulates elements [begin, end) and returns the moments of acc, with the bits that PartialSums promises.
 Moments MomentsChunk(const AccumulateJob& job, std::size_t begin, std::size_t end) {
+  keep(job, begin, end);
   DRAGONN_CALL_KIND(moments_kind, job, begin, end);
 }
 

@@ -44,6 +44,8 @@ struct AccumulateJob {
   float* acc = nullptr;             ///< residual, velocity v, difference or scaled copy; unused by kExamine
   float* state = nullptr;           ///< u of the momentum rules, or what is filtered
   const float* estimate = nullptr;  ///< subtracted
+  float* acc_before = nullptr;      ///< receives acc as it was; null: not wanted, as the next
+  float* state_before = nullptr;
   float scale = 1;
   float factor = 1;  ///< decay of the residual or of the state, or the momentum coefficient
   float take = 0;    ///< factor on acc in the state; of kMomentumDifference on the gradient in the difference

@@ -158,6 +158,47 @@ TEST_SUITE("kernels") {
     }
   }
 
+  TEST_CASE("a revertible pass computes the same, and is taken back to the bit, by every rule and request") {
+    for (const std::size_t size : kSizes) {
+      const std::vector<float> gradient = integers(size, 5), estimate = integers(size, 8);
+      const std::vector<float> state = integers(size, 6), acc = integers(size, 7);
+      const auto check = [&](PassRequest request, const auto& pass) {
+        PassResult plain, revertible;
+        std::vector<float> expected_state = state, expected_acc = acc, s = state, a = acc;
+        pass(request, view(expected_state), view(expected_acc), plain);
+        request.revertible = true;
+        pass(request, view(s), view(a), revertible);
+        CHECK(s == expected_state);
+        CHECK(a == expected_acc);
+        CHECK(revertible.selected.size() == plain.selected.size());
+        CHECK(revertible.moments.sum == plain.moments.sum);
+        revert_pass(revertible);
+        CHECK(s == state);
+        CHECK(a == acc);
+        // A plain pass with the same result cannot be taken back, and nothing is.
+        request.revertible = false;
+        pass(request, view(s), view(a), revertible);
+        revert_pass(revertible);
+        CHECK(a == expected_acc);
+      };
+      for (const PassRequest& request :
+           {PassRequest{}, PassRequest{.kind = PassRequest::Kind::kMoments}, threshold_request(10, size / 3, size)}) {
+        check(request, [&](const PassRequest& asked, View<float>, View<float> a, PassResult& result) {
+          accumulate_residual(asked, view(gradient), {.scale = 0.3f, .decay = 0.9f}, a, result);
+        });
+        check(request, [&](const PassRequest& asked, View<float> s, View<float> a, PassResult& result) {
+          accumulate_momentum(asked, view(gradient), {.scale = 0.7f, .momentum = 0.9f}, s, a, result);
+        });
+        check(request, [&](const PassRequest& asked, View<float> s, View<float> a, PassResult& result) {
+          accumulate_filtered(asked, view(gradient), {.keep = 0.9f, .take = 0.1f}, view(estimate), s, a, result);
+        });
+        check(request, [&](const PassRequest& asked, View<float>, View<float> a, PassResult& result) {
+          accumulate_difference(asked, view(gradient), 2.0f, view(estimate), a, result);
+        });
+      }
+    }
+  }
+
   TEST_CASE("a NaN or an infinity anywhere in the gradient is reported, and a NaN is never selected") {
     const std::size_t size = 150;
     for (const float bad : {kNan, -kNan, kInf, -kInf}) {

@@ -522,8 +522,17 @@ SweepSelection selection_of(const PassRequest& request, const Threshold& thresho
           request.hash.scratch == nullptr ? nullptr : &request.hash.scratch->holders};
 }
 
+/// Keeps an array that a pass will overwrite, if that is wanted.
+void keep(Context& here, const float* array, std::size_t numel, float* kept) {
+  if (kept == nullptr) return;
+  check(cudaMemcpyAsync(kept, array, numel * sizeof(float), cudaMemcpyDeviceToDevice, here.stream()),
+        "cudaMemcpyAsync");
+}
+
 void start_pass(Context& here, const AccumulateJob& job, const PassRequest& request, std::size_t numel,
                 PassResult& result, SweepReport& report) {
+  keep(here, job.acc, numel, job.acc_before);
+  keep(here, job.state, numel, job.state_before);
   if (request.kind == PassRequest::Kind::kNone) return start_sweep(here, job, numel, report);
   if (request.kind == PassRequest::Kind::kMoments) return start_moments(here, job, numel, report);
   Threshold threshold{.value = request.threshold};
