@@ -32,8 +32,8 @@ struct ExchangeStep {
   bool aligned = false;  ///< all ranks begin to exchange at the same time, so that none times another's work
   /// Whether revert() can follow: the memories keep what a pass changes of them, as many bytes once more.
   bool revertible = false;
-  /// By bucket, where its gradient lies until commit() or revert(); empty: at its place in the whole gradient, as of
-  /// all buckets without this list. What a gate may still change is read when it has let the bucket's group pass.
+  /// Views of each bucket's gradient until commit() or revert(); empty: it is at its place in the whole gradient, as
+  /// all are without this list. A view that a gate may still change is read when it has let the bucket's group pass.
   std::span<const View<const float>> gradients = {};
 };
 
