@@ -81,7 +81,7 @@ class NodeSums {
   Buffer<float> sums_;                          // of this rank's buckets
   Buffer<float> outgoing_, incoming_, summed_;  // of a group: for all workers, of one of them, their sum
   std::vector<comm::Request> sending_;
-  // Of all workers' buckets, worker by worker:
+  // The next three are of all workers' buckets, worker by worker.
   std::vector<Header> headers_;
   Buffer<std::uint32_t> indices_;
   Buffer<float> values_;

@@ -244,8 +244,9 @@ void Exchange::run(StepParts& parts) {
           const auto sums = exchange_->run(step, gradient_.view(), timers_, &arrival);
           record_backward(parts);
           // The exchange has seen whether sums are finite: the gradients are searched only if some are not.
-          const bool is_cancelled = parts.is_cancelled(), is_finite = is_cancelled || !exchange_->non_finite_bucket();
-          agree_or_revert(is_finite ? std::nullopt : find_non_finite(parts), is_cancelled);
+          const bool is_cancelled = parts.is_cancelled();
+          const bool may_be_bad = !is_cancelled && exchange_->non_finite_bucket();
+          agree_or_revert(may_be_bad ? find_non_finite(parts) : std::nullopt, is_cancelled);
           return sums;
         },
         parts);

@@ -22,7 +22,7 @@ struct TcpOptions {
   /// Known to all ranks and to no outsider; without it whoever reaches a port of the run can join or end it.
   std::shared_ptr<const Secret> secret = nullptr;
 
-  // Of groups that follow one another in a process (comm/elastic/member.h).
+  // The next fields serve groups that follow one another in a process (comm/elastic/member.h).
   double connect_timeout_s = 0;  ///< longest wait for all ranks to come; 0: timeout_s
   double farewell_s = 3;         ///< a rank that failed waits so long until the others have closed their connections
   /// A socket that listens already, for rank 0 in the place of the rendezvous; shared because options are copied.

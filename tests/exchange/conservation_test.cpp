@@ -18,6 +18,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
+#include "tests/exchange/sums.h"
 
 namespace dragonn::exchange::testing {
 namespace {
@@ -110,16 +111,6 @@ struct Account {
   std::vector<double> acc, residual, sum, taken, part, size;
 };
 
-void add_sum(const comm::SparseReduction& reduction, std::size_t offset, std::vector<double>& sum) {
-  if (reduction.is_dense) {
-    const auto values = reduction.dense_sum.host();
-    for (std::size_t i = 0; i < values.size(); ++i) sum[offset + i] = values[i];
-    return;
-  }
-  const auto indices = reduction.sum.indices.host();
-  for (std::size_t i = 0; i < indices.size(); ++i) sum[offset + indices[i]] = reduction.sum.values.host()[i];
-}
-
 /// The end of an exchange.
 enum class End { kCommit, kAbandon, kFail };
 using Ends = std::array<End, kSteps>;
@@ -156,26 +147,19 @@ std::span<const BucketSum> exchange_gradient(GradientExchange& exchange, const E
   return {};
 }
 
-void add_taken(const BucketSum& bucket, std::vector<double>& taken) {
-  const auto values = bucket.values().host();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    taken[bucket.offset + (bucket.entries != nullptr ? bucket.entries->indices.host()[i] : i)] = values[i];
-  }
-}
-
 Account run_step(GradientExchange& exchange, Ledger& ledger, std::span<const float> gradient, std::uint64_t step,
                  End end) {
   const std::vector<double> zeros(gradient.size());
   Account account{ledger.accumulate(gradient), zeros, zeros, zeros, zeros, zeros};
   for (const BucketSum& sum :
        exchange_gradient(exchange, {.step = step, .density = 0.1, .learning_rate = 0.1}, gradient, end)) {
-    add_taken(sum, account.taken);
+    for_each_value(sum, [&](std::size_t place, float value) { account.taken[place] = value; });
   }
   if (end != End::kCommit) account.acc = ledger.abandon(std::move(account.acc));
   for (std::size_t b = 0; b < exchange.buckets().size(); ++b) {
     const Bucket& bucket = exchange.buckets()[b];
     const comm::SparseReduction& reduction = exchange.reduction(b);
-    if (end == End::kCommit) add_sum(reduction, bucket.offset, account.sum);
+    if (end == End::kCommit) write_sum(reduction, bucket.offset, account.sum);
     const auto residual = exchange.memory(b).residual().host();
     if (residual.empty()) {
       ledger.clear_residual(bucket.offset, bucket.size);
@@ -436,8 +420,8 @@ TEST_CASE(
       }
       for (std::size_t bucket = 0; bucket < apart.buckets().size(); ++bucket) {
         std::vector<double> expected(arena.size()), found(arena.size());
-        add_sum(together.reduction(bucket), apart.buckets()[bucket].offset, expected);
-        add_sum(apart.reduction(bucket), apart.buckets()[bucket].offset, found);
+        write_sum(together.reduction(bucket), apart.buckets()[bucket].offset, expected);
+        write_sum(apart.reduction(bucket), apart.buckets()[bucket].offset, found);
         const bool same = expected == found && std::ranges::equal(together.memory(bucket).residual().host(),
                                                                   apart.memory(bucket).residual().host());
         if (!same) throw Error("another sum or residual");

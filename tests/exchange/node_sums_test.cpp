@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
+#include "tests/exchange/sums.h"
 
 namespace dragonn::exchange::testing {
 namespace {
@@ -63,9 +64,7 @@ struct Results {
 };
 
 void add_mean(const BucketSum& sum, std::vector<float>& mean) {
-  const auto values = sum.values().host();
-  for (std::size_t i = 0; i < values.size(); ++i)
-    mean[sum.offset + (sum.entries != nullptr ? sum.entries->indices.host()[i] : i)] = values[i] / sum.divisor;
+  for_each_value(sum, [&](std::size_t place, float value) { mean[place] = value / sum.divisor; });
 }
 
 /// Opens for all groups.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Exchanges that are taken back leave no trace, and gradients may lie anywhere.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
+#include "tests/exchange/sums.h"
 
 namespace dragonn::exchange::testing {
 namespace {
@@ -41,11 +41,7 @@ ExchangeStep step_of(std::uint64_t step) {
 /// Returns the sums of all buckets in a row, by their places.
 std::vector<float> all_of(std::span<const BucketSum> sums, std::size_t size) {
   std::vector<float> all(size);
-  for (const BucketSum& sum : sums) {
-    const auto values = sum.values().host();
-    for (std::size_t i = 0; i < values.size(); ++i)
-      all[sum.offset + (sum.entries != nullptr ? sum.entries->indices.host()[i] : i)] = values[i];
-  }
+  for (const BucketSum& sum : sums) for_each_value(sum, [&](std::size_t place, float value) { all[place] = value; });
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
+#include "tests/exchange/sums.h"
 
 namespace dragonn::exchange::testing {
 namespace {
@@ -52,11 +53,8 @@ Results drain(const ExchangeRules& rules, int steps) {
       const auto sums = exchange.run({.step = static_cast<std::uint64_t>(step), .density = 0.1},
                                      View<const float>(std::span<const float>(gradient)), timers);
       exchange.commit(timers);
-      for (const BucketSum& sum : sums) {
-        const auto values = sum.values().host();
-        for (std::size_t i = 0; i < values.size(); ++i)
-          applied[sum.entries != nullptr ? sum.entries->indices.host()[i] : i] += values[i];
-      }
+      for (const BucketSum& sum : sums)
+        for_each_value(sum, [&](std::size_t place, float value) { applied[place] += value; });
       if (communicator.rank() == 0 && step == 0) results.selected = exchange.counts().selected;
     }
     if (communicator.rank() == 0) results.applied = applied;

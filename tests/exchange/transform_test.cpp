@@ -12,6 +12,7 @@
 #include "comm/local/local.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
+#include "tests/exchange/sums.h"
 
 namespace dragonn::exchange::testing {
 namespace {
@@ -93,12 +94,8 @@ std::vector<std::vector<float>> sums_with(const char* memory) {
       exchange.commit(timers);
       if (communicator.rank() != 0) continue;
       std::vector<float>& all = result.emplace_back(arena.size());
-      for (const BucketSum& sum : sums) {
-        const auto values = sum.values().host();
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          all[sum.offset + (sum.entries != nullptr ? sum.entries->indices.host()[i] : i)] = values[i];
-        }
-      }
+      for (const BucketSum& sum : sums)
+        for_each_value(sum, [&](std::size_t place, float value) { all[place] = value; });
     }
   });
   return result;
@@ -108,12 +105,6 @@ std::vector<std::vector<float>> sums_with(const char* memory) {
 struct DctAccount {
   std::vector<double> acc, residual, sum;
 };
-
-void add_sum(const comm::SparseReduction& reduction, std::size_t offset, std::vector<double>& sum) {
-  const auto values = (reduction.is_dense ? reduction.dense_sum : reduction.sum.values).host();
-  for (std::size_t i = 0; i < values.size(); ++i)
-    sum[offset + (reduction.is_dense ? i : reduction.sum.indices.host()[i])] = values[i];
-}
 
 /// Returns the accounts of all ranks after the last of some steps whose memories work on DCTs.
 std::vector<DctAccount> dct_accounts(const Combination& combination, int world_size) {
@@ -142,7 +133,7 @@ std::vector<DctAccount> dct_accounts(const Combination& combination, int world_s
         const std::size_t offset = exchange.buckets()[b].offset;
         const auto residual = exchange.memory(b).residual().host();
         std::ranges::copy(residual, account.residual.begin() + static_cast<std::ptrdiff_t>(offset));
-        add_sum(exchange.reduction(b), offset, account.sum);
+        write_sum(exchange.reduction(b), offset, account.sum);
       }
     }
   });
