@@ -34,11 +34,12 @@ const std::vector<int> kPredictedWorlds{2, 3, 5, 8, 16};
 
 using SettingChoices = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
-/// The settings of collectives that change what is sent.
+/// The settings of collectives that change what is sent. Whether lists are balanced depends on chance.
 const std::map<std::string, SettingChoices> kCollectiveChoices{
     {"allgather", {{"layout", {"auto", "fixed", "padded", "unpadded"}}}},
     {"gtopk", {{"put_back", {"merger", "exact", "naive", "paper"}}}},
-    {"dsa", {{"switch", {"0", "0.5", "1"}}}}};
+    {"dsa", {{"switch", {"0", "0.5", "1"}}}},
+    {"oktopk", {{"balance", {"never"}}}}};
 
 struct Case {
   ExchangeRules rules;

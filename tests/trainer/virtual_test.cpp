@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <numeric>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -363,17 +365,33 @@ TEST_SUITE("trainer") {
                            "compression.allgather.route=direct",
                            "network.up_gbps=[0.0008,0.008,0.008,0.008]",
                            "network.down_gbps=[0.008,0.008,0.008,0.008]"};
-    Overrides by_link = uneven;
-    by_link.push_back("compression.share=by_link");
-    const VirtualRun equal = run_of(4, zero_compute(1, uneven)), shared = run_of(4, zero_compute(1, by_link));
-    CHECK(shared.times().back() * 1.5 < equal.times().back());
-    const std::vector<double> selected = shared.steps.back().at("selected");
-    CHECK(selected[0] < 0.2 * selected[1]);
-    double sum = 0;
-    for (const double count : selected) sum += count;
-    double before = 0;
-    for (const double count : equal.steps.back().at("selected")) before += count;
-    CHECK(sum == about(before, 0.02));
+    const auto by_link = [&](const std::string& least, const Overrides& more = {}) {
+      Overrides overrides = uneven;
+      overrides.insert(overrides.end(), {"compression.share=by_link", "compression.least_share=" + least});
+      overrides.insert(overrides.end(), more.begin(), more.end());
+      return run_of(4, zero_compute(1, overrides));
+    };
+    const auto selected = [](const VirtualRun& run) -> std::vector<double> { return run.steps.back().at("selected"); };
+    const auto sum = [](const std::vector<double>& counts) { return std::accumulate(counts.begin(), counts.end(), 0.0); };
+    const VirtualRun equal = run_of(4, zero_compute(1, uneven));
+    const double all = sum(selected(equal)), one = selected(equal)[0];
+    // The share of the slow worker, and of the others: in proportion, with the others' rest, and equal.
+    const std::vector<std::tuple<std::string, double, double>> cases{
+        {"0", 4 / 31.0, 40 / 31.0}, {"0.1", 4 / 31.0, 40 / 31.0}, {"0.6", 0.6, 3.4 / 3}, {"1", 1, 1}};
+    for (const auto& [least, slow, others] : cases) {
+      CAPTURE(least);
+      const VirtualRun shared = by_link(least);
+      const std::vector<double> counts = selected(shared);
+      CHECK(std::abs(counts[0] - slow * one) < 1);
+      CHECK(std::abs(counts[1] - others * one) < 1);
+      CHECK(sum(counts) == about(all, 0.02));
+      if (slow <= 0.6) CHECK(shared.times().back() * 1.5 < equal.times().back());
+    }
+    // What the slowest gets more, the others lack, so that the second slowest is raised, too.
+    const std::vector<double> raised = selected(by_link("0.9", {"network.up_gbps=[0.0008,0.0044,0.008,0.008]"}));
+    CHECK(raised[1] == raised[0]);
+    CHECK(std::abs(raised[0] - 0.9 * one) < 1);
+    CHECK(std::abs(raised[2] - 1.1 * one) < 1);
     CHECK_THROWS_WITH_AS(
         quick_config({"compression.method=topk", "compression.share=by_link"}),
         "quick.toml: compression.share = \"by_link\" needs the rates of the links: expected network.model = "

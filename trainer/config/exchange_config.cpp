@@ -322,6 +322,21 @@ void check_shares(const Config& config, exchange::ExchangeRules rules) {
   exchange::check_rules(rules);
 }
 
+/// Returns shares in proportion to these rates whose mean is 1, except that none is below `least`.
+std::vector<double> level_shares(std::vector<double> rates, double least) {
+  // Whoever is raised takes from the others, which may bring the slowest of them below in turn.
+  std::vector<double> ascending = rates;
+  std::ranges::sort(ascending);
+  double rest = std::accumulate(rates.begin(), rates.end(), 0.0), left = static_cast<double>(rates.size());
+  for (const double rate : ascending) {
+    if (rate * left >= least * rest) break;
+    rest -= rate;
+    left -= least;
+  }
+  for (double& rate : rates) rate = std::max(least, rate * left / rest);
+  return rates;
+}
+
 /// Returns the share of each sender: a worker, or with two levels a node.
 std::vector<double> link_shares(const Config& config, const comm::Nodes& nodes, bool by_node) {
   const comm::NodeLinks links = config.network.node_links(nodes.ranks());
@@ -333,9 +348,7 @@ std::vector<double> link_shares(const Config& config, const comm::Nodes& nodes, 
     const int workers = by_node || links.workers.empty() ? 1 : links.workers[node];
     shares.insert(shares.end(), static_cast<std::size_t>(workers), links.up[node] / workers);
   }
-  const double mean = std::accumulate(shares.begin(), shares.end(), 0.0) / static_cast<double>(shares.size());
-  for (double& share : shares) share /= mean;
-  return shares;
+  return level_shares(std::move(shares), config.compression.least_share);
 }
 
 }  // namespace
