@@ -372,7 +372,9 @@ TEST_SUITE("trainer") {
       return run_of(4, zero_compute(1, overrides));
     };
     const auto selected = [](const VirtualRun& run) -> std::vector<double> { return run.steps.back().at("selected"); };
-    const auto sum = [](const std::vector<double>& counts) { return std::accumulate(counts.begin(), counts.end(), 0.0); };
+    const auto sum = [](const std::vector<double>& counts) {
+      return std::accumulate(counts.begin(), counts.end(), 0.0);
+    };
     const VirtualRun equal = run_of(4, zero_compute(1, uneven));
     const double all = sum(selected(equal)), one = selected(equal)[0];
     // The share of the slow worker, and of the others: in proportion, with the others' rest, and equal.
