@@ -223,10 +223,11 @@ SettingSpecs settings() {
       SettingSpec::integer("repartition_period", 64,
                            "steps between choices of the regions; 0: regions always have equal size", 0),
       SettingSpec::integer("global_period", 32, "steps between computations of the threshold of the sums", 1),
-      SettingSpec::text("balance", "auto",
-                        "balance the lists of sums before all workers gather them; auto: if the largest list is "
-                        "balance_above times the mean; always; never",
-                        {"auto", "always", "never"}),
+      SettingSpec::text(
+          "balance", "auto",
+          "balance the lists of sums before three or more workers gather them; auto: if the largest list is "
+          "balance_above times the mean; always; never",
+          {"auto", "always", "never"}),
       // The paper's 4 is never reached by up to four ranks. P - 1 lists pass each link as long as the longest one, and
       // what balancing moves is sent once: from three ranks on it pays for all but short lists.
       SettingSpec::number("balance_above", 1.25,

@@ -118,7 +118,7 @@ def report(rows):
         found = {row["hook"]: row for row in rows if (row["model"], row["rate"]) == (model, rate)}
         one, base = next(iter(found.values())), found.get("no_sync")
         yield (f"\n{model}, batch {one['batch']} a rank, {NETWORKS.get(rate, rate)}, {one['hosts']} hosts, "
-               f"turns of {one['steps']} steps, PyTorch {one['torch']}:\n")
+               f"turns of {one['steps']} step{'s' if one['steps'] > 1 else ''}, PyTorch {one['torch']}:\n")
         yield table(["", "turns", "ms per step", "of its processor's time", "speed over `no_sync`'s", "sent by a host per step"],
                     ([LABELS[hook], row["rounds"], f"{1e3 * seconds(row):,.0f}",
                       f"{1e3 * statistics.median(row['processor']):,.0f} ms", f"{speed(row, base):.2f}" if base else "",
