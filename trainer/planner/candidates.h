@@ -77,8 +77,8 @@ std::vector<Family> families(const ConfigVariants& variants, std::size_t paramet
                              const CandidateRules& rules);
 
 /// Returns the candidates of the families, and the config's own first, whatever is known of its convergence. Each has
-/// all combinations of overlap, bucket sizes of dense sums, codes of indices without loss, algorithms of sums, and the
-/// levels of an exchange that make a difference. @param nodes with several workers: levels count.
+/// all combinations of overlap, bucket sizes of dense sums, codes of indices without loss, algorithms of sums, and,
+/// where nodes have several workers, levels of the exchange.
 std::vector<Candidate> list_candidates(const ConfigVariants& variants, std::size_t parameters,
                                        std::span<const Evidence> table, const CandidateRules& rules);
 

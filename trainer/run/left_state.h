@@ -37,7 +37,7 @@ class LeftState final : public StateSource {
   Archive shared, own;
 
  private:
-  friend void share_state(comm::Communicator&, std::unique_ptr<LeftState>&);
+  friend void share_state(comm::Communicator& communicator, std::unique_ptr<LeftState>& left);
   std::vector<std::byte> to_bytes() const;
   /// @param source names the rank for errors.
   static std::unique_ptr<LeftState> copy_of(std::span<const std::byte> bytes, int source);

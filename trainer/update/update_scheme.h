@@ -60,8 +60,8 @@ class UpdateScheme {
  public:
   virtual ~UpdateScheme() = default;
 
-  /// Prepares a start: called once, before its first step and behind any load(). @param earlier metrics.jsonl of the
-  /// run if it goes on with the same settings from where it had been further; empty otherwise. @throws ConfigError.
+  /// Prepares a start: called once, before its first step and behind any load(). The path is the run's metrics.jsonl
+  /// if it goes on with the same settings from where it had been further; empty otherwise. @throws ConfigError.
   virtual void begin(const Generation& /*generation*/, const std::filesystem::path& /*earlier*/) {}
   /// Collective. Trains on the next batch. @throws comm::CollectiveError if a gradient is not finite and such steps are
   /// not skipped.
