@@ -4,11 +4,12 @@
 ///
 /// DRAGONN_FAULT=PLACE:RANK:PASS:ACTION in the environment lets the rank do the action when it comes to the place for
 /// the PASS-th time, from 1 on. Places are the verbs of a step (core/timer.h), where a verb begins, and "start",
-/// "resume", "share" (before a rank of an elastic run gives its state to one that joins), "agree", "evaluate", "save"
-/// (before a rank writes its file of a checkpoint), "commit" (when all files of a checkpoint are written, and it does
-/// not count yet) and "finish"; under MPI "mpi_init", "mpi_dup", "mpi_free" and "mpi_finalize", where that call comes
-/// next. Actions are "throw" (an Error); "kill", "stop", "term" and "usr1" (the signal, for the rank's process); and
-/// "sleep=SECONDS".
+/// "resume", "give", "take" and "share" (of the state of an elastic run: before a rank streams it to a process that is
+/// going to join; when that has it, by its member's id; before the ranks give one that joins the rest), "agree",
+/// "evaluate", "save" (before a rank writes its file of a checkpoint), "commit" (when all files of a checkpoint are
+/// written, and it does not count yet) and "finish"; under MPI "mpi_init", "mpi_dup", "mpi_free" and "mpi_finalize",
+/// where that call comes next. Actions are "throw" (an Error); "kill", "stop", "term" and "usr1" (the signal, for the
+/// rank's process); and "sleep=SECONDS".
 #pragma once
 
 #include <string_view>

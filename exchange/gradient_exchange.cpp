@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -17,6 +19,7 @@
 #include "core/memory_ledger.h"
 #include "exchange/node_sums.h"
 #include "exchange/run_part.h"
+#include "kernels/devices.h"
 #include "kernels/gradient/exceedance.h"
 #include "kernels/nn/elementwise.h"
 
@@ -26,6 +29,8 @@ namespace {
 /// The label of memory that the exchange holds besides its state, for the error when it runs out.
 constexpr const char* kBufferLabel = "exchange buffers";
 constexpr const char* kExchanges = "exchanges";
+constexpr const char* kBucket = "exchange/bucket";
+constexpr const char* kMemory = "memory/";
 
 using comm::SparseCollectiveEntry;
 using compress::MemoryEntry;
@@ -69,7 +74,7 @@ Archive scaled(const Archive& archive, const std::string& prefix, float factor) 
 }
 
 std::string bucket_prefix(std::size_t index) {
-  return fmt::format("exchange/bucket{}/", index);
+  return fmt::format("{}{}/", kBucket, index);
 }
 
 }  // namespace
@@ -527,6 +532,19 @@ double GradientExchange::residual_norm() const {
   return std::sqrt(sum);
 }
 
+std::pair<double, double> GradientExchange::residual_mass() const {
+  double sum = 0, magnitudes = 0;
+  kernels::HostMirror<float> mirror;
+  for (const BucketState& state : states_) {
+    if (!state.is_mine()) continue;
+    for (const float value : mirror.of(state.memory->residual())) {
+      sum += value;
+      magnitudes += std::abs(value);
+    }
+  }
+  return {sum, magnitudes};
+}
+
 void GradientExchange::save(Archive& archive) const {
   DRAGONN_CHECK(!is_open_, "an exchange is saved that is neither committed nor abandoned");
   for (std::size_t index = 0; index < states_.size(); ++index) {
@@ -543,7 +561,7 @@ void GradientExchange::save_bucket(Archive& archive, std::size_t index) const {
   archive.put(prefix + "offset", static_cast<std::uint64_t>(buckets_[index].offset));
   archive.put(prefix + "size", static_cast<std::uint64_t>(buckets_[index].size));
   archive.put(prefix + kExchanges, states_[index].exchanges);
-  states_[index].memory->save(archive, prefix + "memory/");
+  states_[index].memory->save(archive, prefix + kMemory);
   if (states_[index].compressed) states_[index].compressed->save(archive, prefix);
 }
 
@@ -556,7 +574,7 @@ void GradientExchange::load(const Archive& archive) {
 void GradientExchange::load_bucket(const Archive& archive, std::size_t index) {
   const std::string prefix = bucket_prefix(index);
   load_place(archive, index);
-  states_[index].memory->load(archive, prefix + "memory/");
+  states_[index].memory->load(archive, prefix + kMemory);
   if (states_[index].compressed) states_[index].compressed->load(archive, prefix);
 }
 
@@ -566,11 +584,11 @@ void GradientExchange::reshard_from(const Archive& archive, const ReshardedParts
     if (!has(index) || (what.is_part && !has_fields(archive, prefix))) continue;
     load_place(archive, index);
     const MemoryEntry& memory = memory_of(buckets_[index]);
-    if (reshards(part_name(memory), memory.resize, archive, prefix + "memory/")) {
+    if (reshards(part_name(memory), memory.resize, archive, prefix + kMemory)) {
       compress::Memory& state = *states_[index].memory;
       if (what.memories)
-        state.add(what.scale == 1 ? archive : scaled(archive, prefix + "memory/", what.scale), prefix + "memory/");
-      if (what.methods) state.load_shared(archive, prefix + "memory/", what.workers, communicator_.size());
+        state.add(what.scale == 1 ? archive : scaled(archive, prefix + kMemory, what.scale), prefix + kMemory);
+      if (what.methods) state.load_shared(archive, prefix + kMemory, what.workers, communicator_.size());
     }
     if (states_[index].compressed && what.methods) states_[index].compressed->reshard_from(archive, prefix);
   }
@@ -587,6 +605,23 @@ std::vector<RankToTake> GradientExchange::ranks_to_take(const comm::Nodes& saved
     for (const int rank : saved.ranks_of(node.rank)) ranks.push_back({rank, node.what});
   }
   return ranks;
+}
+
+std::optional<std::size_t> GradientExchange::bucket_of_residual(const std::string& field) const {
+  // The sum of estimates is the same on all ranks, and load_shared() reads it.
+  if (!field.starts_with(kBucket) || memory_entry(rules_).estimates) return std::nullopt;
+  std::size_t index = 0;
+  const char* const last = field.data() + field.size();
+  const auto [end, status] = std::from_chars(field.data() + std::strlen(kBucket), last, index);
+  const bool is_memory = std::string_view(end, last).starts_with(std::string("/") + kMemory);
+  return is_memory && index < buckets_.size() ? std::optional(index) : std::nullopt;
+}
+
+void GradientExchange::add_residuals(const Archive& archive) {
+  for (std::size_t index = 0; index < states_.size(); ++index) {
+    const std::string prefix = bucket_prefix(index) + kMemory;
+    if (has(index) && has_fields(archive, prefix)) states_[index].memory->add(archive, prefix);
+  }
 }
 
 std::vector<std::string> GradientExchange::describe_resharding() const {

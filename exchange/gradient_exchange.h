@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/archive.h"
@@ -122,6 +123,8 @@ class GradientExchange {
   std::size_t dump_size() const;
   /// Returns the norm of all residuals of this rank. O(n).
   double residual_norm() const;
+  /// Returns the sum of all residuals of this rank, and that of their magnitudes. O(n).
+  std::pair<double, double> residual_mass() const;
   const std::vector<Bucket>& buckets() const { return buckets_; }
   const std::vector<BucketGroup>& groups() const { return groups_; }
   /// Returns whether this rank keeps the state of a bucket: always, but for two levels.
@@ -149,6 +152,13 @@ class GradientExchange {
   void reshard_from(const Archive& archive, const ReshardedParts& what);
   /// Returns whose state this rank takes over from a group on these nodes.
   std::vector<RankToTake> ranks_to_take(const comm::Nodes& saved) const;
+  /// Returns whether a field that save() writes belongs to a memory of this rank alone, which reshard_from() takes with
+  /// ReshardedParts::memories only.
+  bool is_residual(const std::string& field) const { return bucket_of_residual(field).has_value(); }
+  /// Returns the bucket of such a field; none for any other field.
+  std::optional<std::size_t> bucket_of_residual(const std::string& field) const;
+  /// Adds such fields, of another rank of a group as large as any, to this rank's memories (compress::Memory::add).
+  void add_residuals(const Archive& archive);
   /// Returns these rules for a log line: "memory 'residual' is added up, ...", one for each part that has state.
   std::vector<std::string> describe_resharding() const;
 

@@ -52,6 +52,7 @@ MPI_ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_odls_base_sigkill_timeout": "2"}
 TERMS = ("term", "usr1", "term at a time")
+BACKENDS = ["local", "mpi", "tcp"]
 
 
 def kill(pid, number, send=os.kill):
@@ -115,7 +116,7 @@ class Case:
         campaign, self.index = self.campaign, index
         draw = self.random = random.Random(f"{campaign.seed}/{index}")
         self.kind, self.method = draw.choice(campaign.kinds), draw.choice(list(METHODS))
-        self.backend = draw.choice(["local", "mpi", "tcp"])
+        self.backend = draw.choice(campaign.backends)
         if self.kind == "stop" and self.backend == "local":
             self.kind = "stop, continue"  # a process that is stopped for ever is no run that could end
         if self.kind == "network" or (self.kind == "file limit" and self.backend == "mpi"):
@@ -376,18 +377,18 @@ class Case:
 
 def fault(campaign, index):
     """Makes the fault of this number. Returns what came of it."""
-    case = Case(campaign, f"{index:05}")
+    case = campaign.make_case(campaign, f"{index:05}")
     case.draw(index)
     return case.run()
 
 
 class Campaign:
-    def __init__(self, options):
+    def __init__(self, options, make_case, backends):
         self.seed, self.output, self.train = options.seed, options.output.resolve(), options.bin.resolve() / "dragonn-train"
         self.hashes, self.verbs, self.seconds = {}, dict.fromkeys(METHODS, []), {}
         self.network, self.cluster = threading.Lock(), f"faults{os.getpid()}"
-        self.places = options.place or []
-        kinds = options.kind or (list(ACTIONS) if self.places else KINDS)
+        self.places, self.make_case, self.backends = options.place or [], make_case, backends
+        kinds = options.kind or ([kind for kind in options.kinds if kind in ACTIONS] if self.places else options.kinds)
         if "with fault points" not in output_of([self.train, "--version"]) and set(kinds) & set(ACTIONS):
             raise RuntimeError(f"{self.train} has no fault points: build it with DRAGONN_FAULT_POINTS=ON, as scripts/test.sh does")
         self.kinds = [kind for kind in kinds if self.permits(kind)]
@@ -417,7 +418,7 @@ class Campaign:
             # The thread of backward has no verb of its own beside an exchange.
             others = {"decode", "backward"} if method == "dgc_overlap" else {"decode"}
             self.verbs[method] = sorted(verb for verb in verbs - others if not verb.startswith("exchange_"))
-        for backend in ("local", "mpi", "tcp"):
+        for backend in BACKENDS:
             start = time.monotonic()
             case.run_to_end(backend, [])
             self.seconds[backend] = time.monotonic() - start
@@ -441,19 +442,21 @@ def report(records):
     return "\n".join(lines)
 
 
-def main():
-    parser = make_parser(__doc__)
+def main(text=__doc__, output="runs/faults", make_case=Case, kinds=tuple(KINDS), backends=tuple(BACKENDS)):
+    """The campaign, of these cases."""
+    parser = make_parser(text)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=int, default=100, help="number of faults, those of earlier calls included")
-    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("runs/faults"))
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path(output))
     parser.add_argument("--bin", type=pathlib.Path, default=BIN)
-    parser.add_argument("--kind", action="append", choices=KINDS, help="draw faults of this kind; may be given again")
+    parser.add_argument("--kind", action="append", choices=kinds, help="draw faults of this kind; may be given again")
     parser.add_argument("--place", action="append", choices=OUTSIDE_STEPS + MPI_PLACES,
                         help="draw faults at this place; may be given again")
     parser.add_argument("--jobs", type=int, default=1, choices=(1, 2), help="faults at a time; one on a network")
     parser.add_argument("--only", type=int, help="repeat the fault of this number alone")
     parser.add_argument("--table", action="store_true", help="print the table of the faults so far, and do nothing else")
     options = parser.parse_args()
+    options.kinds = list(kinds)
     records_file = options.output / "faults.jsonl"
     records = [json.loads(line) for line in records_file.read_text().splitlines()] if records_file.exists() else []
     if options.table:
@@ -462,7 +465,7 @@ def main():
     if not (options.bin / "dragonn-train").exists():
         parser.error(f"--bin {options.bin}: no dragonn-train there: run scripts/test.sh, or name another folder")
     options.output.mkdir(parents=True, exist_ok=True)
-    campaign = Campaign(options)
+    campaign = Campaign(options, make_case, backends)
     try:
         campaign.undisturbed()
         if options.only is not None:

@@ -37,6 +37,10 @@ CoordinatorLine::Kind kind_of(Order::Kind order) {
       return CoordinatorLine::Kind::kStop;
     case Order::Kind::kForm:
       return CoordinatorLine::Kind::kForm;
+    case Order::Kind::kFetch:
+      return CoordinatorLine::Kind::kFetch;
+    case Order::Kind::kGive:
+      return CoordinatorLine::Kind::kGive;
     case Order::Kind::kDrop:
       break;
   }
@@ -134,6 +138,10 @@ void RunCoordinator::obey(Peer& peer, const MemberLine& line) {
     if (peer.id == options_.host) return stop_run();
     return membership_.ask_to_leave(peer.id, line.place);
   }
+  if (line.kind == MemberLine::Kind::kBeat && line.mass) peer.mass = line.mass;
+  if (line.kind == MemberLine::Kind::kReady) membership_.ready(peer.id);
+  if (line.kind == MemberLine::Kind::kAgain && line.place <= static_cast<std::uint64_t>(next_id_))
+    membership_.fetch_again(peer.id, static_cast<int>(line.place));
   if (line.kind == MemberLine::Kind::kReport) membership_.report(peer.id, line.generation, line.place, line.why);
   if (line.kind != MemberLine::Kind::kFinish) return;
   membership_.finish(peer.id, line.place);
@@ -179,6 +187,7 @@ void RunCoordinator::lose(Peer& peer, const std::string& why) {
   if (peer.door && membership_.has_begun() && membership_.is_present(peer.id))
     log::warning(0, "member {} has left generation {}: {}", peer.id, membership_.generation().number, why);
   const bool was_member = peer.door.has_value();
+  if (was_member) note_loss(peer);
   drop(peer, why);
   if (was_member) membership_.leave(peer.id, fmt::format("member {}: {}", peer.id, why));
 }
@@ -188,6 +197,7 @@ void RunCoordinator::send_orders() {
     Peer* const peer = member(order.member);
     if (peer == nullptr) continue;
     if (order.kind == Order::Kind::kDrop) {
+      note_loss(*peer);
       drop(*peer, order.why);
       continue;
     }
@@ -198,19 +208,35 @@ void RunCoordinator::send_orders() {
     line.plan = order.plan;
     line.run = token_ + order.plan.number;
     line.why = order.why;
-    if (forms) line.doors = doors_of(order.plan);
+    if (forms) line.lost = lost_;
+    have_heard_ = have_heard_ || forms;
+    if (forms) line.doors = doors_of(order.plan.members);
+    if (order.kind == Order::Kind::kFetch) line.run = run_of_stream(order.member);
+    if (order.kind == Order::Kind::kGive) {
+      line.member = order.taker;
+      line.run = run_of_stream(order.taker);
+      line.doors = doors_of({order.taker});
+      log::info(0, "member {} gives the state of the run to member {}", order.member, order.taker);
+    }
     // Whoever takes no line is lost at the next look, as its connection has ended or it is silent.
     peer->socket.send(line.text());
   }
 }
 
-std::vector<Address> RunCoordinator::doors_of(const GenerationPlan& plan) const {
+void RunCoordinator::note_loss(const Peer& peer) {
+  const GenerationPlan& plan = membership_.generation();
+  if (!std::ranges::binary_search(plan.members, peer.id)) return;
+  if (std::exchange(have_heard_, false)) lost_.clear();
+  lost_.push_back({peer.id, peer.mass});
+}
+
+std::vector<Address> RunCoordinator::doors_of(const std::vector<int>& members) const {
   // A member on this machine, which came over the loopback interface, is for others where they reach this process.
   std::optional<Address> here;
   for (const auto& peer : peers_)
     if (peer->door && !peer->door->is_loopback()) here = local_address(peer->socket.descriptor());
   std::vector<Address> doors;
-  for (const int id : plan.members) {
+  for (const int id : members) {
     const Peer* const peer = member(id);
     // A member whose connection has just ended is no obstacle: its generation fails, and the next one is without it.
     Address door = peer == nullptr ? Address{.family = Address::Family::kIpv4} : *peer->door;

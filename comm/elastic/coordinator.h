@@ -50,7 +50,8 @@ class RunCoordinator {
     int id = 0;
     LineSocket socket;
     Time heard = {};
-    std::optional<Address> door = {};  // once it has joined
+    std::optional<ResidualMass> mass = {};  // the last that it has told
+    std::optional<Address> door = {};       // once it has joined
     bool is_gone = false;
   };
 
@@ -63,8 +64,14 @@ class RunCoordinator {
   void drop(Peer& peer, const std::string& why);
   void lose(Peer& peer, const std::string& why);
   void send_orders();
-  /// Returns the addresses at which all members reach those of `plan`.
-  std::vector<Address> doors_of(const GenerationPlan& plan) const;
+  /// Notes the residual that a member takes along.
+  void note_loss(const Peer& peer);
+  /// Returns the addresses at which all members reach these.
+  std::vector<Address> doors_of(const std::vector<int>& members) const;
+  /// Returns the number that the streams to a member carry, as a generation has one: behind those of all generations.
+  std::uint64_t run_of_stream(int member) const {
+    return token_ + (std::uint64_t{1} << 32) + static_cast<std::uint64_t>(member);
+  }
   Peer* member(int id) const;
   double seconds_since_start(Time now) const { return std::chrono::duration<double>(now - start_).count(); }
 
@@ -78,6 +85,8 @@ class RunCoordinator {
   std::optional<std::uint64_t> config_;  // of the first member, with which all others must agree
   Time start_, beat_;
   bool is_stopping_ = false;
+  std::vector<Loss> lost_;   // since the generation before
+  bool have_heard_ = false;  // of lost_: all members of the present one
 };
 
 }  // namespace dragonn::comm

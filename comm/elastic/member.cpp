@@ -19,6 +19,7 @@ namespace {
 constexpr double kRetrySeconds = 0.1;
 constexpr double kConnectSeconds = 2;
 constexpr double kAnswerSeconds = 5;
+constexpr double kMassSeconds = 1;
 /// The ranks of a generation, which all have just been told, connect within this time, or twice the heartbeat timeout.
 constexpr double kFormingSeconds = 10;
 
@@ -84,6 +85,26 @@ std::string Member::try_to_connect() {
   return problem;
 }
 
+std::optional<std::uint64_t> Member::await_fetch() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return next_ || fetch_ || !lost_.empty(); });
+  require_member();
+  return next_ ? std::nullopt : std::exchange(fetch_, std::nullopt);
+}
+
+void Member::say_ready() {
+  send({.kind = MemberLine::Kind::kReady});
+}
+
+void Member::ask_again(int lost) {
+  send({.kind = MemberLine::Kind::kAgain, .place = static_cast<std::uint64_t>(lost)});
+}
+
+void Member::on_taker(std::function<void(const Taker&)> give) {
+  const std::lock_guard lock(mutex_);
+  give_ = std::move(give);
+}
+
 Formation Member::await_generation() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return next_ || !lost_.empty(); });
@@ -107,7 +128,7 @@ Formation Member::await_generation() {
   options.farewell_s = 0;  // the coordinator tells the others
   options.door = door_;
   options.is_given_up = [this] { return is_over(); };
-  return {line.plan, line.why, std::move(options)};
+  return {line.plan, line.why, std::move(options), line.lost};
 }
 
 bool Member::settle(std::uint64_t place, bool is_prepared, const std::string& why) {
@@ -143,6 +164,11 @@ bool Member::leaves() const {
   return leaves_;
 }
 
+void Member::set_mass(const ResidualMass& mass) {
+  wants_mass_ = false;
+  send({.mass = mass});
+}
+
 bool Member::is_stopping() const {
   const std::lock_guard lock(mutex_);
   return is_stopping_;
@@ -162,7 +188,7 @@ void Member::watch(Communicator* communicator) {
 void Member::run(const std::stop_token& stop) {
   const double interval = options_.heartbeat_timeout_s / kBeatsPerTimeout;
   RunningDeadline silence(deadline_after(options_.heartbeat_timeout_s), interval);
-  Deadline beat = deadline_after(interval);
+  Deadline beat = deadline_after(interval), mass = deadline_after(kMassSeconds);
   while (!stop.stop_requested()) {
     const Deadline look = std::min({beat, silence.next_look(), deadline_after(kRetrySeconds)});
     wait_for(socket_.descriptor(), POLLIN, look);
@@ -180,7 +206,12 @@ void Member::run(const std::stop_token& stop) {
       return lose_coordinator(
           fmt::format("the coordinator is silent for {} s (comm.heartbeat_timeout_s)", options_.heartbeat_timeout_s),
           stop);
-    if (std::chrono::steady_clock::now() < beat) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= mass) {
+      mass = deadline_after(kMassSeconds);
+      wants_mass_ = true;
+    }
+    if (now < beat) continue;
     beat = deadline_after(interval);
     const std::lock_guard lock(mutex_);
     socket_.send(MemberLine{}.text());
@@ -193,6 +224,11 @@ void Member::obey(const CoordinatorLine& line) {
   if (line.kind == CoordinatorLine::Kind::kBye) has_finished_ = true;
   if (line.kind == CoordinatorLine::Kind::kStop) is_stopping_ = true;
   if (line.kind == CoordinatorLine::Kind::kForm) next_ = line;
+  if (line.kind == CoordinatorLine::Kind::kGive && give_) give_({line.member, line.run, line.doors.front()});
+  if (line.kind == CoordinatorLine::Kind::kFetch) {
+    fetch_ = line.run;
+    options_.id = line.member;
+  }
   if (line.kind == CoordinatorLine::Kind::kYield || line.kind == CoordinatorLine::Kind::kEnd) {
     ended_ = std::max(ended_, line.plan.number);
     why_ = line.why;

@@ -2,13 +2,16 @@
 /// Member: a process of an elastic run, as its coordinator sees it. docs/reliability.md explains the protocol.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/elastic/line_socket.h"
@@ -34,11 +37,19 @@ class DroppedError : public CommError {
   using CommError::CommError;
 };
 
+/// Another process, to which this member is to give the state of the run.
+struct Taker {
+  int id = 0;
+  std::uint64_t run = 0;  ///< Hello::run of the stream
+  Address door = {};      ///< where it listens
+};
+
 /// A generation in which this process is a rank.
 struct Formation {
   GenerationPlan plan;
-  std::string why;     ///< the generation before ended; empty for the first
-  TcpOptions options;  ///< how its ranks connect
+  std::string why;              ///< the generation before ended; empty for the first
+  TcpOptions options;           ///< how its ranks connect
+  std::vector<Loss> lost = {};  ///< members that are gone since the generation before was formed
 };
 
 /// Connects to the coordinator. A thread of its own sends beats and hears orders, whatever the process computes: when
@@ -58,6 +69,17 @@ class Member {
   int id() const { return options_.id; }
   /// Returns whether this process has been in a generation.
   bool has_trained() const { return generation_ > 0; }
+  /// Waits until this process is told that the run has begun, and that it gets the state from a stream. Returns
+  /// Hello::run of that; nothing where a generation is formed first. @throws DroppedError.
+  std::optional<std::uint64_t> await_fetch();
+  /// Says that this process has what it can get of the state.
+  void say_ready();
+  /// Says that this donor is lost; its own id: that none has come.
+  void ask_again(int lost);
+  /// Says that this process gives up, as it gets no state: it becomes no member.
+  void give_up(const std::string& why) { lose(why); }
+  /// Calls `give`, in this object's thread, for each process that this member is to give the state. Empty: nobody.
+  void on_taker(std::function<void(const Taker&)> give);
   /// Waits for the next generation. @throws DroppedError.
   Formation await_generation();
   /// Says that this member trains no more in the present generation, and waits for the next one to be known; does
@@ -69,10 +91,18 @@ class Member {
   /// Says that this member wants to leave the run: its generation ends soon, or the run stops.
   void ask_to_leave(std::uint64_t place);
   bool leaves() const;
+  /// Returns whether the coordinator is to hear of this member's residual: once in a second.
+  bool wants_mass() const { return wants_mass_; }
+  /// Tells the coordinator what the residual is.
+  void set_mass(const ResidualMass& mass);
   /// Returns whether the run is to stop with a checkpoint.
   bool is_stopping() const;
   /// Returns whether the present generation is over, or this member is dropped.
   bool is_over() const;
+  const MemberOptions& options() const { return options_; }
+  /// Returns the socket at which this member listens: for the ranks of a generation whose rank 0 it is, and for donors
+  /// while it fetches the state.
+  const Descriptor& door() const { return *door_; }
   /// Aborts this communicator when the generation is over. Null: none.
   void watch(Communicator* communicator);
 
@@ -96,10 +126,13 @@ class Member {
   mutable std::mutex mutex_;  // guards all below, and sending
   std::condition_variable changed_;
   std::optional<CoordinatorLine> next_;
+  std::optional<std::uint64_t> fetch_;  // of a stream
+  std::function<void(const Taker&)> give_;
   std::uint64_t generation_ = 0;
   std::uint64_t ended_ = 0;  // the last generation that is over
   bool has_reported_ = true;
   bool has_finished_ = false;
+  std::atomic<bool> wants_mass_ = true;
   std::string why_;         // the generation is over
   std::string lost_;        // why this is no member any more
   bool is_orphan_ = false;  // lost_, as the coordinator is gone

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -18,6 +19,7 @@ struct GenerationPlan {
   std::uint64_t number = 0;       ///< counts from 1
   std::uint64_t place = 0;        ///< of all members when it begins
   std::vector<int> members = {};  ///< ids, ascending: a member's index is its rank
+  std::size_t first = 0;          ///< the number of members of the first generation
   bool stops = false;             ///< too few are left, or the run is to stop: they save a checkpoint and end
 
   auto operator<=>(const GenerationPlan&) const = default;
@@ -31,9 +33,12 @@ struct Order {
     kStop,   ///< stop the run with a checkpoint, together with your present generation
     kForm,   ///< train as generation `plan`
     kDrop,   ///< you are no member
+    kFetch,  ///< the run has begun: you get its state, and say when you have it
+    kGive,   ///< give the state of the run to `taker` while you train
   };
   Kind kind = Kind::kEnd;
   int member = 0;
+  int taker = -1;
   GenerationPlan plan = {};
   std::string why = {};
 
@@ -45,9 +50,10 @@ struct Order {
 /// has all that it takes to commit it.  @throws Error if the member cannot go on from that place, which is a defect.
 bool counts(const GenerationPlan& next, std::uint64_t place, bool is_prepared);
 
-/// The members that are there, and the reports of each. A member has the state of the run once it has committed the
-/// beginning of a generation; in that one it gets it from those that have it. So it also has it if another member has
-/// committed that beginning.
+/// The members that are there, and the reports of each. A process that comes later fetches the state of the run from a
+/// donor, one of those that train; a generation ends for it when it has that. A member has the state once it has
+/// committed the beginning of a generation, where it gets what it lacks from those that have it. So it also has it if
+/// another member has committed that beginning.
 class Membership {
  public:
   /// @param workers the first generation begins when so many have joined.  @param min_workers with fewer a run stops.
@@ -57,9 +63,15 @@ class Membership {
 
   // Events. Each may lead to orders.
 
-  /// A process has come, with an id that nobody has had. If the run has begun, the generation ends for it; it is
-  /// dropped if the run is full, or at its end.
+  /// A process has come, with an id that nobody has had. If the run has begun, it fetches the state; it is dropped if
+  /// the run is full, or at its end.
   void join(int member);
+  /// A process that fetches the state has it, or all that it can get while the others train: the generation ends for
+  /// it.
+  void ready(int member);
+  /// A process that fetches the state has lost this donor, or waits for one in vain (its own id): another one gives it,
+  /// if there is one.
+  void fetch_again(int member, int lost);
   /// The first generation begins with those that are there. Does nothing if they are too few, or it has begun.
   void begin_with_fewer();
   /// A member is dead, silent or has left.
@@ -87,11 +99,12 @@ class Membership {
 
  private:
   enum class Phase { kGathering, kTraining, kYielding, kEnding, kOver };
-  enum class Standing { kTraining, kReported, kFinished };
+  enum class Standing { kFetching, kTraining, kReported, kFinished };
   struct Present {
     Standing standing = Standing::kReported;  // reported: waits for a generation
     std::optional<std::uint64_t> since = {};  // the place at which its first generation began
     bool leaves = false;                      // when it has reported
+    std::optional<int> donor = {};            // of one that fetches; none: nobody can give the state now
 
     auto operator<=>(const Present&) const = default;
   };
@@ -101,6 +114,16 @@ class Membership {
   /// Returns whether nobody that waits for a generation has the state of the run.
   bool is_lost() const;
   bool has_state(const Present& member) const { return place_ == 0 || (member.since && *member.since < place_); }
+  bool can_give(const Present& member) const {
+    const bool is_there = member.standing == Standing::kTraining || member.standing == Standing::kReported;
+    return is_there && member.since && has_state(member) && !member.leaves;
+  }
+  /// Finds donors for those that fetch the state and have none, or one that can give it no more.
+  void assign_donors();
+  /// Finds another donor than the present one, if there is one.
+  void assign_donor(int member, Present& fetching);
+  /// Drops those that fetch the state.
+  void drop_fetching(const char* why);
   /// Ends the generation that trains: those that have not reported are asked to.
   void end(Phase phase);
   /// Drops those that came too late to get the state of the run.

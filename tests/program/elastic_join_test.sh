@@ -1,85 +1,115 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Workers join an elastic run that has begun: new ones, killed ones that are started again, and those that were left behind. They
-# get the state from the others, whoever dies meanwhile, and a replay of the run ends with the same bits.
+# get the state from the others while these train, whoever dies meanwhile, and a replay of the run has the same bits.
 . "$(dirname "$0")/lib.sh" "$1"
 # shellcheck source=tests/program/elastic_lib.sh
 . "$HERE/elastic_lib.sh"
 
-long=(--set train.epochs=100000 --set train.eval_every_epochs=0 --set checkpoint.every_epochs=0 --set logging.every_steps=10 --set comm.coordinator=separate)
+long=(--set train.epochs=1000000 --set train.eval_every_epochs=0 --set checkpoint.every_epochs=0 --set logging.every_steps=10 --set comm.coordinator=separate
+  --set 'model.hidden=[256]')
 # has_members NAME ID...: a generation of these members has begun.
 has_members() {
   local members=${*:2}
   grep -q "\"members\":\[${members// /,}\]" "$1/membership.jsonl" 2>/dev/null
 }
+ends_generation() { [ "$(generations "$1")" -ge 2 ]; }
 # begins NAME ID...: until then.
 begins() { wait_until "${ids[0]}" has_members "$@" || fail "$1: no generation of ${*:2}: $(cat "$1/membership.jsonl"; tail -qn 3 "$1".*.log)"; }
-have_joined() { [ "$(grep -c 'joins the run' "$1.coordinator.log")" -ge "$2" ]; } # NAME COUNT
-# held NAME COUNT PROCESS COMMAND...: holds a worker, and so all, while COMMAND starts others, until the coordinator knows so many.
-held() {
-  kill -STOP "$3"
-  "${@:4}"
-  wait_until "$coordinator" have_joined "$1" "$2" || fail "$1: nobody joins: $(cat "$1.coordinator.log")"
-  kill -CONT "$3"
+# stopped NAME CODE...: ends the run by a signal to its coordinator; the workers end with these codes. A replay has the bits of every
+# generation.
+stopped() {
+  local last step
+  kill -TERM "$coordinator"
+  wait "$coordinator" || fail "$1: the coordinator: $(cat "$1.coordinator.log")"
+  ended "$@"
+  read -r last step < <(tail -n 1 "$1/membership.jsonl" | sed 's/.*"generation":\([0-9]*\),"step":\([0-9]*\),.*/\1 \2/')
+  "$BIN/dragonn" replay "$1" --until "$step" >"$1.replay.log" 2>&1 || fail "$1: the replay failed: $(tail -3 "$1.replay.log")"
+  grep -q "generation $last:" "$1/replay/log.txt" || fail "$1: the replay ends before the last generation"
+}
+# streamed NAME MEMBER BYTES: this member got the state from a stream, and at most so many bytes when it joined.
+streamed() {
+  local rest
+  rest=$(sed -n "s/.*{\"member\":$2,\"donor\":[0-9]*,\"place\":[0-9]*,\"rest_bytes\":\([0-9]*\)}.*/\1/p" "$1/membership.jsonl")
+  [ -n "$rest" ] && [ "$rest" -le "$3" ] || fail "$1: member $2 got ${rest:-nothing of a stream}: $(cat "$1/membership.jsonl")"
 }
 
 # A third worker joins two; the first is killed, and started again with the same rank.
-rule=("${long[@]}" --set train.max_steps=2000 --set compression.method=dgc)
+rule=("${long[@]}" --set compression.method=dgc)
 coordinate joined 2 --set comm.max_workers=3
 start joined 2 "${rule[@]}"
 wait_until "${ids[0]}" has_steps joined 50 || fail "joined: no steps"
-third() {
-  start_worker joined 2 2 "${rule[@]}"
-  wait_until "$coordinator" have_joined joined 1
-  start_worker joined 3 full "${rule[@]}"
-  start_worker joined 3 other "${rule[@]}" --set compression.method=topk
-  wait "${ids[3]}"
-  [ $? = 75 ] && grep -q 'does not become a member: the run has 3 workers (comm.max_workers)' joined.full.log || fail "full: $(cat joined.full.log)"
-  wait "${ids[4]}"
-  [ $? = 75 ] && grep -q 'does not become a member: this process has other settings than the run' joined.other.log || fail "other: $(cat joined.other.log)"
-  unset 'ids[4]' 'ids[3]'
-}
-held joined 1 "${ids[1]}" third
+start_worker joined 2 2 "${rule[@]}"
 begins joined 0 1 2
-again() {
-  kill -KILL "${ids[0]}"
-  wait "${ids[0]}" 2>/dev/null
-  ids=("${ids[@]:1}")
-  start_worker joined 0 again "${rule[@]}"
-}
-held joined 2 "${ids[1]}" again
-ended joined 0 0 0
-wait "$coordinator" || fail "joined: the coordinator: $(cat joined.coordinator.log)"
+start_worker joined 3 full "${rule[@]}"
+start_worker joined 3 other "${rule[@]}" --set compression.density=0.06
+wait "${ids[3]}"
+[ $? = 75 ] && grep -q 'does not become a member: the run has 3 workers (comm.max_workers)' joined.full.log || fail "full: $(cat joined.full.log)"
+wait "${ids[4]}"
+[ $? = 75 ] && grep -q 'does not become a member: this process has other settings than the run' joined.other.log || fail "other: $(cat joined.other.log)"
+unset 'ids[4]' 'ids[3]'
+kill -KILL "${ids[0]}"
+wait "${ids[0]}" 2>/dev/null
+ids=("${ids[@]:1}")
+begins joined 1 2
+start_worker joined 0 again "${rule[@]}"
+begins joined 1 2 5
+stopped joined 75 75 75
 grep -q '"members":\[0,1,2\],"joined":\[2\],"left":\[\],"why":"member 2 joins"' joined/membership.jsonl || fail "joined: $(cat joined/membership.jsonl)"
-has_members joined 1 2 4 || fail "joined: $(cat joined/membership.jsonl)"
-replayed joined
+streamed joined 2 30000 # 44 kB of parameters, and no momentum with dgc
+streamed joined 5 30000
 
 # A worker that was stopped for too long is left behind, and joins again.
-rule=("${long[@]}" --set train.max_steps=60000 --set logging.every_steps=100 --set comm.rejoin=true)
+rule=("${long[@]}" --set comm.rejoin=true --set train.global_batch=constant)
 HEARTBEAT=2 coordinate again 2
 HEARTBEAT=2 start again 2 "${rule[@]}"
-wait_until "${ids[0]}" has_steps again 100 || fail "again: no steps"
+wait_until "${ids[0]}" has_steps again 50 || fail "again: no steps"
 kill -STOP "${ids[1]}"
 begins again 0
 kill -CONT "${ids[1]}"
 begins again 0 2
 grep -q 'member 1 is no member any more: .*silent for 2 s.*; this process joins again' again.1.log || fail "again: $(tail -3 again.1.log)"
-ended again 0 0
-replayed again
+grep -q 'a step takes 8 samples instead of 8' again/log.txt || fail "again: $(grep 'a step takes' again/log.txt)"
+stopped again 75 75
+streamed again 2 30000
 
-# Local steps: two workers join one, in front of an exchange.
-rule=("${long[@]}" --set train.max_steps=1000 --set update.scheme=local --set update.inner_steps=5 --set optimizer.name=adamw)
+# Local steps: two workers join one, in front of an exchange. A joiner has the optimizer that the donor had when the stream began.
+rule=("${long[@]}" --set update.scheme=local --set update.inner_steps=5 --set optimizer.name=adamw)
 coordinate rounds 1 --set comm.max_workers=3
 start rounds 1 "${rule[@]}"
 wait_until "${ids[0]}" has_steps rounds 50 || fail "rounds: no steps"
-two() {
-  start_worker rounds 0 1 "${rule[@]}"
-  start_worker rounds 0 2 "${rule[@]}"
-}
-held rounds 2 "${ids[0]}" two
-ended rounds 0 0 0
-has_members rounds 0 1 2 || fail "rounds: $(cat rounds/membership.jsonl)"
-replayed rounds
+start_worker rounds 0 1 "${rule[@]}"
+start_worker rounds 0 2 "${rule[@]}"
+begins rounds 0 1 2
+stopped rounds 75 75 75
+streamed rounds 1 30000
+streamed rounds 2 30000
+
+# A stream that may take next to nothing of the link is overtaken by its updates, or would take for ever: here it never begins, as
+# the donor dies when it is about to. The next donor gives all.
+if has_fault_points; then
+  rule=("${long[@]}")
+  coordinate donor 3 --set comm.max_workers=4
+  FAULT=give:0:1:kill FAULT_OF=0 start donor 3 "${rule[@]}"
+  wait_until "${ids[1]}" has_steps donor 20 || fail "donor: no steps"
+  start_worker donor 7 taker "${rule[@]}"
+  wait_until "${ids[1]}" has_members donor 1 2 3 || fail "donor: $(cat donor/membership.jsonl)"
+  stopped donor 137 75 75 75
+  streamed donor 3 30000
+  # The taker dies when it has the state: nothing else happens.
+  coordinate taker 2 --set comm.max_workers=4
+  start taker 2 "${rule[@]}"
+  wait_until "${ids[0]}" has_steps taker 20 || fail "taker: no steps"
+  FAULT=take:2:1:kill start_worker taker 7 taker "${rule[@]}"
+  wait "${ids[2]}"
+  [ $? = 137 ] || fail "taker: $(cat taker.taker.log)"
+  unset 'ids[2]'
+  step=$(tail -n 1 taker/metrics.jsonl | sed 's/.*"step":\([0-9]*\),.*/\1/')
+  wait_until "${ids[0]}" has_steps taker $((step + 50)) || fail "taker: no steps behind its death"
+  [ "$(generations taker)" = 1 ] || fail "taker: $(cat taker/membership.jsonl)"
+  kill -TERM "$coordinator"
+  ended taker 75 75
+fi
 
 # The job script: a worker of the array leaves on Slurm's signal, is put back into the queue, and joins again.
 mkdir stand_in
@@ -90,33 +120,26 @@ job() {
     quick.toml array "${rule[@]}" --set comm.heartbeat_timeout_s=30 --set "comm.rendezvous=file:$WORK/array.meet" >>"array.$1.log" 2>&1 &
   ids+=($!)
 }
-rule=("${long[@]}" --set train.max_steps=20000)
+rule=("${long[@]}")
 coordinate array 2
 ids=()
 job 0
 job 1
 wait_until "${ids[0]}" has_steps array 50 || fail "array: no steps"
-worker=$(pgrep -P "${ids[0]}" dragonn-train)
-preempted() {
-  kill -TERM "${ids[1]}"
-  kill -CONT "$worker"
-  wait "${ids[1]}"
-  [ $? = 75 ] && [ "$(cat requeued)" = "requeue 101" ] || fail "array: $(tail -3 array.1.log)"
-  kill -STOP "$worker"
-  unset 'ids[1]'
-  job 1
-}
-held array 1 "$worker" preempted
-ended array 0 0
-has_members array 0 2 || fail "array: $(cat array/membership.jsonl)"
-replayed array
+kill -TERM "${ids[1]}"
+wait "${ids[1]}"
+[ $? = 75 ] && [ "$(cat requeued)" = "requeue 101" ] || fail "array: $(tail -3 array.1.log)"
+unset 'ids[1]'
+job 1
+begins array 0 2
+stopped array 75 75
 
-# Who gives the state, or takes it, dies meanwhile: the only one that has it, one of two, and the one that joins.
+# Who gives the rest of the state, or takes it, dies meanwhile: the only one that has it, one of two, and the one that joins.
 if has_fault_points; then
   for case in "0 1 oktopk" "0 2 topk" "2 2 exdyna"; do
     read -r rank workers method <<<"$case"
     name=share-$rank-$workers
-    rule=("${long[@]}" --set train.max_steps=1000 --set compression.method="$method")
+    rule=("${long[@]}" --set compression.method="$method")
     coordinate "$name" "$workers" --set comm.max_workers=3
     giver=
     [ "$rank" = 2 ] || giver="share:0:1:kill"
@@ -124,17 +147,21 @@ if has_fault_points; then
     wait_until "${ids[0]}" has_steps "$name" 20 || fail "$name: no steps"
     taker=share:2:1:kill
     [ -z "$giver" ] || taker=
-    taker() { FAULT=$taker start_worker "$name" 7 taker "${rule[@]}"; }
-    held "$name" 1 "${ids[workers - 1]}" taker
+    FAULT=$taker start_worker "$name" 7 taker "${rule[@]}"
     case $name in
     share-0-1)
       ended "$name" 137 75
       grep -q 'nobody is left who has the state of the run' "$name.taker.log" || fail "$name: $(cat "$name.taker.log")"
       ;;
-    share-0-2) ended "$name" 137 0 0 ;;
-    share-2-2) ended "$name" 0 0 137 ;;
+    share-0-2)
+      wait_until "${ids[1]}" has_members "$name" 1 2 || fail "$name: $(cat "$name/membership.jsonl")"
+      stopped "$name" 137 75 75
+      ;;
+    share-2-2)
+      wait_until "${ids[0]}" ends_generation "$name" || fail "$name: $(cat "$name/membership.jsonl")"
+      stopped "$name" 75 75 137
+      ;;
     esac
-    [ "$name" = share-0-1 ] || replayed "$name"
   done
 fi
 finish

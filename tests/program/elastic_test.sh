@@ -16,7 +16,7 @@ replayed plain
 
 # A worker is killed, at a time; later another one.
 long=(--set train.epochs=100000 --set train.eval_every_epochs=0 --set checkpoint.every_epochs=0 --set train.max_steps=4000 --set logging.every_steps=10)
-start killed 4 "${long[@]}" --set compression.method=dgc
+start killed 4 "${long[@]}" --set compression.method=dgc --set comm.residual_copies=1 --set comm.residual_copy_every=3
 wait_until "${ids[0]}" has_steps killed 50 || fail "killed: no steps"
 kill -KILL "${ids[2]}"
 wait_until "${ids[0]}" grep -q '"generation":2' killed/membership.jsonl || fail "killed: no second generation"
@@ -24,9 +24,13 @@ sleep 0.2
 kill -KILL "${ids[1]}"
 ended killed 0 137 137 0
 [ "$(generations killed)" = 3 ] || fail "killed: $(cat killed/membership.jsonl)"
-grep -q '"members":\[0,3\],"joined":\[\],"left":\[1\],"why":"member 1: its connection has ended"' killed/membership.jsonl ||
+grep -q '"members":\[0,3\],"joined":\[\],"left":\[1\],"why":"member 1: its connection has ended".*"lost":\[{"member":1,.*"restored_sum":' killed/membership.jsonl ||
   fail "killed: $(cat killed/membership.jsonl)"
+grep -q '"lost":\[{"member":2,"place":[0-9]*,"residual_sum":[^,]*,"residual_l1":[0-9].*"restored_sum":' killed/membership.jsonl ||
+  fail "killed: no mass of the dead worker: $(cat killed/membership.jsonl)"
+tr -d ' \n' <killed/summary.json | grep -q '"lost_mass":{"members":2,"unknown":0,' || fail "killed: $(cat killed/summary.json)"
 replayed killed
+tr -d ' \n' <killed/replay/summary.json | grep -q '"lost_mass":{"members":2,"unknown":0,' || fail "killed: the replay lost something else"
 first=$(sed -n 's/.*"generation":2,"step":\([0-9]*\),.*/\1/p' killed/membership.jsonl)
 "$BIN/dragonn" replay killed --output state --until "$first" --member 2 2>/dev/null || fail "the state of a dead worker"
 [ -s state/member-0002/rank.safetensors ] && [ -s state/member-0002/model.safetensors ] || fail "no state of the dead worker"
@@ -126,6 +130,9 @@ fi
 # Settings that do not go together.
 elastic=(--set comm.backend=tcp --set comm.elastic=true)
 expect_error 2 'needs comm.backend = "tcp"' -- "$train" quick.toml --set comm.elastic=true
+expect_error 2 'train.global_batch = "constant" is of no use' -- "$train" quick.toml --set train.global_batch=constant
+expect_error 2 'needs a memory with a residual that stays with its worker, not "none"' -- "$train" quick.toml "${elastic[@]}" --set comm.residual_copies=1 \
+  --set compression.method=dense
 expect_error 2 'comm.min_workers is of no use' -- "$train" quick.toml --set comm.min_workers=2
 expect_error 2 'does not go with train.non_finite = "skip"' -- "$train" quick.toml "${elastic[@]}" --set train.non_finite=skip
 refused 'a coordinator is for runs with comm.elastic' -- "$BIN/dragonn" coordinator quick.toml

@@ -49,6 +49,11 @@ constexpr auto choices(NonFinite) {
   return std::array{"error", "skip"};
 }
 
+enum class GlobalBatch { kPerWorker, kConstant };
+constexpr auto choices(GlobalBatch) {
+  return std::array{"per_worker", "constant"};
+}
+
 enum class BucketScope { kAuto, kTensor, kModel };
 constexpr auto choices(BucketScope) {
   return std::array{"auto", "tensor", "model"};

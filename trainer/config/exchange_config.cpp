@@ -242,11 +242,16 @@ exchange::ExchangeRules exchange_rules(const Config& config) {
 void check_elastic(const Config& config) {
   const CommConfig& comm = config.comm;
   if (!comm.elastic) {
-    const char* const key = comm.min_workers != 1                            ? "min_workers"
-                            : comm.max_workers != 0                          ? "max_workers"
-                            : comm.rejoin                                    ? "rejoin"
-                            : comm.coordinator != RunsCoordinator::kRankZero ? "coordinator"
-                                                                             : nullptr;
+    require(config.train.global_batch == GlobalBatch::kPerWorker,
+            "train.global_batch = \"constant\" is of no use with comm.elastic = false: expected comm.elastic = true");
+    const char* const key = comm.min_workers != 1                                          ? "min_workers"
+                            : comm.max_workers != 0                                        ? "max_workers"
+                            : comm.rejoin                                                  ? "rejoin"
+                            : comm.residual_copies != 0                                    ? "residual_copies"
+                            : comm.residual_copy_every != CommConfig{}.residual_copy_every ? "residual_copy_every"
+                            : comm.join_share != CommConfig{}.join_share                   ? "join_share"
+                            : comm.coordinator != RunsCoordinator::kRankZero               ? "coordinator"
+                                                                                           : nullptr;
     return require(key == nullptr, "comm.{} is of no use with comm.elastic = false: expected comm.elastic = true",
                    key == nullptr ? "" : key);
   }
@@ -254,6 +259,15 @@ void check_elastic(const Config& config) {
           name_of(comm.backend));
   require(comm.max_workers == 0 || comm.min_workers <= comm.max_workers,
           "comm.min_workers = {} is more than comm.max_workers = {}", comm.min_workers, comm.max_workers);
+  require(comm.residual_copies == 0 || (config.compression.memory.entry().floats_per_element > 0 &&
+                                        !config.compression.memory.entry().estimates),
+          "comm.residual_copies = 1 needs a memory with a residual that stays with its worker, not \"{}\": expected "
+          "compression.memory = \"residual\" or \"momentum_correction\"",
+          config.compression.memory.name);
+  require(
+      comm.residual_copies == 0 || config.compression.transform != Transform::kDct,
+      "comm.residual_copies = 1 does not go with compression.transform = \"dct\", whose residuals are in another basis "
+      "than the sums: expected \"none\"");
   const auto refuse = [](bool is_set, const char* what, const char* expected) {
     require(!is_set, "comm.elastic = true does not go with {}: expected {}", what, expected);
   };

@@ -20,6 +20,15 @@
 
 namespace dragonn::trainer {
 
+/// The residuals that the lost members of an elastic run took along: sums over their last known residuals.
+struct LostMass {
+  std::uint64_t members = 0;
+  std::uint64_t unknown = 0;  ///< members of which the coordinator had not heard a residual
+  double sum = 0;
+  double l1 = 0;
+  double restored_sum = 0;  ///< the part that others have taken over from copies
+};
+
 /// The distance of a rank's parameters from the common ones, over the parameters that were exchanged.
 struct ParameterDrift {
   double squares = 0;     ///< sum of the squares of the differences

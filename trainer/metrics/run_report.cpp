@@ -209,6 +209,14 @@ void write_summary(const std::filesystem::path& path, const Summary& summary) {
             {"config_hash", summary.config_hash},
             {"version", version()},
             {"warnings", summary.warnings}};
+  if (summary.lost_mass) {
+    const LostMass& lost = *summary.lost_mass;
+    json["lost_mass"] = {{"members", lost.members},
+                         {"unknown", lost.unknown},
+                         {"residual_sum", lost.sum},
+                         {"residual_l1", lost.l1},
+                         {"restored_sum", lost.restored_sum}};
+  }
   const ByteForecast& forecast = summary.predicted_bytes;
   if (forecast.first_steps > 0) {
     Json& first = json["predicted_bytes_per_step"]["first_steps"] = to_json(forecast.first);

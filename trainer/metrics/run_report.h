@@ -119,6 +119,7 @@ struct Summary {
   std::string device;  ///< "cpu", "cuda"
   std::string parameters_hash;
   std::string config_hash;
+  std::optional<LostMass> lost_mass = {};  ///< of an elastic run that has lost members
   std::vector<std::string> warnings;
 };
 

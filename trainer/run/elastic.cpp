@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/run/signals.h"
+#include "trainer/run/state_donor.h"
 #include "trainer/run/training.h"
 
 namespace dragonn::trainer {
@@ -56,12 +57,20 @@ int train_generation(RankRun& run, comm::Member& member, MembershipRecord& gener
 int train_as_member(const Job& job, comm::Member& member) {
   Commits commits;
   commits.follow(member);
+  StateDonor donor(member, job.config.comm.join_share, choose_device(job.config).device.is_cpu());
   RankRun run(job, commits);
+  run.set_donor(donor);
+  if (const auto stream = member.await_fetch()) {
+    log::info(0, "member {} gets the state of the run, while the others train", member.id());
+    run.fetch(member, *stream);
+  }
   std::vector<int> before;
+  std::vector<LossRecord> lost;  // since a generation has begun
   for (;;) {
     const comm::Formation formation = member.await_generation();
     run.begin_at(formation.plan.place);
-    MembershipRecord generation{.plan = formation.plan, .before = before, .why = formation.why};
+    for (const comm::Loss& loss : formation.lost) lost.push_back({loss});
+    MembershipRecord generation{.plan = formation.plan, .before = before, .why = formation.why, .lost = lost};
     std::optional<int> exit_code;
     std::string failure;
     try {
@@ -73,7 +82,9 @@ int train_as_member(const Job& job, comm::Member& member) {
     }
     if (exit_code) return *exit_code;  // a group may fail behind its end
     member.settle(run.place(), /*is_prepared=*/false, failure);
-    if (run.place() > formation.plan.place) before = formation.plan.members;  // else it has not begun
+    if (run.place() == formation.plan.place) continue;  // it has not begun
+    before = formation.plan.members;
+    lost.clear();
   }
 }
 
@@ -86,6 +97,24 @@ std::string hash_of_run(const RunFolder& run) {
   }
 }
 
+/// Keeps the copies of a member's state that the run's streams have taken.
+class CopyKeeper final : public StateListener {
+ public:
+  void want(std::uint64_t place) { copies_[place]; }
+  bool wants_copy(std::uint64_t place) override { return copies_.contains(place); }
+  void take_copy(std::uint64_t place, const LeftState& copy) override { copies_[place] = copy.to_bytes(); }
+  void take_update(const LoggedUpdate& /*update*/) override {}
+  /// Returns the copy that a member gets. @throws DataError if there is none.
+  std::unique_ptr<LeftState> copy(const StreamRecord& stream) const {
+    const std::vector<std::byte>& bytes = copies_.at(stream.place);
+    return LeftState::copy_of(bytes, fmt::format("member {} at place {}", stream.donor, stream.place),
+                              LeftState::Origin{stream.donor, stream.place});
+  }
+
+ private:
+  std::map<std::uint64_t, std::vector<std::byte>> copies_;
+};
+
 /// The repetition of one run.
 class Replay {
  public:
@@ -94,16 +123,19 @@ class Replay {
     const MembershipRecord& first = records_.front();
     require(first.plan.place == 0 && first.resumed.empty(),
             "{} goes on from {}: a replay repeats a run from its beginning", request.run.string(), first.resumed);
-    job_.config =
-        load_config(RunFolder{request.run}.config(),
-                    std::vector<std::string>{"comm.backend=local", "comm.elastic=false", "comm.min_workers=1",
-                                             "comm.max_workers=0", "comm.rejoin=false", "comm.coordinator=rank_zero",
-                                             "comm.rendezvous=\"\"", "comm.secret_file=\"\""});
+    job_.config = load_config(RunFolder{request.run}.config(),
+                              std::vector<std::string>{"comm.rendezvous=\"\"", "comm.secret_file=\"\""});
+    // Workers of this process, and all else that says what they compute as in the run.
+    job_.config.comm.backend = Backend::kLocal;
+    job_.config.comm.elastic = false;
     job_.folder = {request.output};
     job_.data = load_data(job_.config);
     for (const MembershipRecord& record : records_)
       for (const int member : record.plan.members)
         if (!runs_.contains(member)) runs_[member] = std::make_unique<RankRun>(job_);
+    for (auto& [member, run] : runs_) run->set_listener(keepers_[member]);
+    for (const MembershipRecord& record : records_)
+      for (const StreamRecord& stream : record.streams) keepers_[stream.donor].want(stream.place);
   }
 
   int run() {
@@ -127,10 +159,13 @@ class Replay {
     const std::vector<int>& members = record.plan.members;
     std::vector<MembershipRecord> repeated(members.size());
     const auto workers = static_cast<int>(members.size());
+    for (const StreamRecord& stream : record.streams)
+      runs_.at(stream.member)->set_copy(keepers_.at(stream.donor).copy(stream));
     comm::run_local(workers, local_options(job_.config, workers), [&](comm::Communicator& group) {
       const auto rank = static_cast<std::size_t>(group.rank());
       RankRun& run = *runs_.at(members[rank]);
       repeated[rank] = record;
+      repeated[rank].streams.clear();
       if (index > 0) repeated[rank].before = records_[index - 1].plan.members;
       run.begin_at(record.plan.place);
       run.leave_at(end);
@@ -144,6 +179,12 @@ class Replay {
       throw Error(fmt::format("generation {} of {} begins with the parameters {}, and its replay with {}",
                               record.plan.number, request_.run.string(), record.parameters_hash,
                               repeated.front().parameters_hash));
+    // A copy may be of the place in front of which the run left the generation.
+    for (const int member : members) {
+      const LeftState* const left = runs_.at(member)->left();
+      if (end.place && left != nullptr && keepers_[member].wants_copy(*end.place))
+        keepers_[member].take_copy(*end.place, *left);
+    }
     const RankRun& first = *runs_.at(members.front());
     is_over_ = request_.until && (!end.place || first.place() != *end.place);
   }
@@ -165,8 +206,9 @@ class Replay {
   ReplayRequest request_;
   std::vector<MembershipRecord> records_;
   Job job_;
-  std::map<int, std::unique_ptr<RankRun>> runs_;  // by member
-  bool is_over_ = false;                          // the last step to be repeated is done
+  std::map<int, CopyKeeper> keepers_;  // by member, as the runs, which they outlive
+  std::map<int, std::unique_ptr<RankRun>> runs_;
+  bool is_over_ = false;  // the last step to be repeated is done
 };
 
 }  // namespace

@@ -17,7 +17,6 @@ namespace {
 /// The label of memory for passes through the network, for the error when it runs out.
 constexpr const char* kPassLabel = "activations and workspace";
 constexpr const char* kSelection = "tensor_selection";
-constexpr const char* kScheme = "update/";
 /// Backward takes twice as many products as forward.
 constexpr double kForwardShare = 1.0 / 3;
 
@@ -55,6 +54,7 @@ Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& train
           config.train.gradient_accumulation, config.data.name);
   const MemoryLabel label("parameters, gradients and optimizer");
   const data::BatchRules rules = batch_rules(config, group);
+  state.batch_size = static_cast<std::size_t>(config.train.batch_size);
   state.lay_out(rules.batch * static_cast<std::uint64_t>(rules.world), loader.steps_per_epoch());
   ParameterArena& arena = state.network.arena();
   gradient_exchange = std::make_unique<exchange::GradientExchange>(plan.rules, arena, communicator);
@@ -127,6 +127,10 @@ void Generation::save_model(Archive& model, std::span<const float> mean_statisti
   gradient_exchange->save_shared(model);
   // What was measured for an advice alone decides nothing: a resumed run measures it anew.
   if (selection && wants_costs(config, communicator.size())) model.put_text(kSelection, to_json(*selection));
+}
+
+bool Generation::stays_with_rank(const std::string& field) const {
+  return gradient_exchange->is_residual(field) || field == kScheme + scheme->unsent_field();
 }
 
 bool Generation::ends_unsettled() const {

@@ -38,6 +38,9 @@ struct Generation {
   /// Local. Saves the model's state alone, also after a step that has failed: only a commit changes it.
   void save_model(Archive& model, std::span<const float> mean_statistics);
 
+  /// Returns whether a field of a rank's archive holds what it has not sent, so that no other rank goes on with it.
+  bool stays_with_rank(const std::string& field) const;
+
   /// Computes this rank's gradient of the next batch. With overlap the last micro-batch's backward is only started, for
   /// an exchange whose gate is `overlapped`: finish_gradient() waits for its end, with and without an exchange.
   void compute_gradient() { compute_gradient(state.progress.step, sample); }

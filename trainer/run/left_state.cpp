@@ -5,99 +5,199 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/fault_point.h"
+#include "core/hash.h"
+#include "trainer/run/training_state.h"
 
 namespace dragonn::trainer {
 namespace {
 
-/// The tag of a state that one rank sends to another, and the bytes of its parts.
+/// The tags of an inventory and of a state that one rank sends to another, and the bytes of its parts.
+constexpr int kTagInventory = 99;
 constexpr int kTagState = 100;
 constexpr std::uint64_t kPartBytes = std::uint64_t{8} << 20;
+/// Precede the names of fields in inventories.
+constexpr const char* kShared = "shared ";
+constexpr const char* kOwn = "own ";
 
-/// A rank that gives its state, and one that takes it.
-struct Turn {
-  int donor, taker;
+/// A message of one rank to another.
+struct Transfer {
+  int from, to;
+  std::uint64_t size = 0;
+  std::vector<std::byte> bytes = {};  // on these ranks
 };
 
-/// Precedes the shared state and the rank's own.
-using Heading = std::array<std::uint64_t, 3>;  // rank, workers, bytes of the shared state
+/// Precedes the shared state, the rank's own, and the names of what a copy keeps.
+using Heading = std::array<std::uint64_t, 4>;  // rank, workers, bytes of the shared state and of the own
 
-/// Collective. Sends the bytes of donors to their takers. @param bytes of this rank, if it is a donor; receives those
-/// that it takes.  @param sizes by rank.
-void move_parts(comm::Communicator& communicator, std::span<const Turn> turns, std::span<const std::uint64_t> sizes,
-                std::vector<std::byte>& bytes) {
-  const std::uint64_t largest = *std::ranges::max_element(sizes);
+std::vector<std::uint64_t> gather(comm::Communicator& communicator, std::uint64_t mine) {
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(communicator.size()));
+  communicator.allgather_values(std::span<const std::uint64_t>(&mine, 1), std::span(all));
+  return all;
+}
+
+/// Collective. Moves these messages, part by part. The senders have the bytes.
+void move_all(comm::Communicator& communicator, int tag, std::vector<Transfer>& transfers) {
+  std::vector<std::uint64_t> sizes;
+  for (const Transfer& transfer : transfers) sizes.push_back(transfer.bytes.size());
+  communicator.allreduce_max(std::span(sizes));
+  for (std::size_t i = 0; i < transfers.size(); ++i) transfers[i].size = sizes[i];
+  const std::uint64_t largest = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
   for (std::uint64_t begin = 0; begin < largest; begin += kPartBytes) {
-    for (const auto& [donor, taker] : turns) {
-      const std::uint64_t end = std::min(begin + kPartBytes, sizes[static_cast<std::size_t>(donor)]);
+    for (auto& [from, to, size, bytes] : transfers) {
+      const std::uint64_t end = std::min(begin + kPartBytes, size);
       if (begin >= end) continue;
-      if (communicator.rank() == donor) {
+      if (communicator.rank() == from) {
         const auto part = std::span<const std::byte>(bytes).subspan(begin, end - begin);
-        communicator.send(taker, kTagState, comm::Communicator::as_bytes(part));
-      } else if (communicator.rank() == taker) {
+        communicator.send(to, tag, comm::Communicator::as_bytes(part));
+      } else if (communicator.rank() == to) {
         bytes.resize(end);
         const auto part = std::span(bytes).subspan(begin);
-        communicator.recv_exactly(donor, kTagState, comm::Communicator::as_writable_bytes(part));
+        communicator.recv_exactly(from, tag, comm::Communicator::as_writable_bytes(part));
       }
     }
     communicator.barrier();
   }
 }
 
+std::string line_of(const char* archive, const std::string& name) {
+  return std::string(archive) + name + "\n";
+}
+
+/// Returns the names in an inventory with the fields' hashes.
+std::map<std::string, std::string> lines_of(const std::string& inventory) {
+  std::map<std::string, std::string> lines;
+  std::istringstream text(inventory);
+  std::string hash;
+  for (std::string name; std::getline(text >> hash >> std::ws, name);) lines[name + "\n"] = hash;
+  return lines;
+}
+
+/// An archive's field in an inventory: its type and shape follow from its name.
+std::string hash_of(const Archive::Field& field) {
+  return hash_text(hash_bytes(field.bytes));
+}
+
 }  // namespace
 
-std::vector<std::byte> LeftState::to_bytes() const {
-  const std::vector<std::byte> first = dragonn::to_bytes(shared), second = dragonn::to_bytes(own);
-  const Heading heading{static_cast<std::uint64_t>(rank_), static_cast<std::uint64_t>(workers_), first.size()};
-  const auto head = std::as_bytes(std::span(heading));
-  std::vector<std::byte> bytes(head.begin(), head.end());
-  bytes.reserve(head.size() + first.size() + second.size());
-  bytes.insert(bytes.end(), first.begin(), first.end());
-  bytes.insert(bytes.end(), second.begin(), second.end());
+std::string LeftState::inventory() const {
+  std::string text;
+  for (const auto& [archive, prefix] : {std::pair(&shared, kShared), std::pair(&own, kOwn)})
+    for (const auto& [name, field] : archive->fields()) {
+      // Without an origin nobody could say whose optimizer it is.
+      const bool is_nobodys = archive == &own && name.starts_with(kOptimizer) && !origin_;
+      if (!is_nobodys) text += hash_of(field) + " " + line_of(prefix, name);
+    }
+  return text;
+}
+
+std::vector<std::byte> LeftState::bytes_for(const std::string& inventory, const StaysWithRank& stays_with_rank) const {
+  const std::map<std::string, std::string> known = lines_of(inventory);
+  Archive first, second;
+  std::string kept;
+  for (const auto& [name, field] : shared.fields()) {
+    const std::string line = line_of(kShared, name);
+    const auto found = known.find(line);
+    if (found != known.end() && found->second == hash_of(field)) {
+      kept += line;
+    } else {
+      first.put_field(name, field);
+    }
+  }
+  for (const auto& [name, field] : own.fields()) {
+    if (stays_with_rank(name)) continue;
+    const std::string line = line_of(kOwn, name);
+    const auto found = known.find(line);
+    const bool keeps = found != known.end() && (name.starts_with(kOptimizer) || found->second == hash_of(field));
+    if (keeps) {
+      kept += line;
+    } else {
+      second.put_field(name, field);
+    }
+  }
+  const std::vector<std::byte> shared_bytes = dragonn::to_bytes(first), own_bytes = dragonn::to_bytes(second);
+  const Heading heading{static_cast<std::uint64_t>(rank_), static_cast<std::uint64_t>(workers_), shared_bytes.size(),
+                        own_bytes.size()};
+  std::vector<std::byte> bytes;
+  bytes.reserve(sizeof(heading) + shared_bytes.size() + own_bytes.size() + kept.size());
+  append_bytes(bytes, std::as_bytes(std::span(heading)));
+  append_bytes(bytes, shared_bytes);
+  append_bytes(bytes, own_bytes);
+  append_bytes(bytes, std::as_bytes(std::span(kept)));
   return bytes;
 }
 
-std::unique_ptr<LeftState> LeftState::copy_of(std::span<const std::byte> bytes, int source) {
-  const std::string name = fmt::format("the state of rank {}", source);
+std::unique_ptr<LeftState> LeftState::copy_of(std::span<const std::byte> bytes, const std::string& source,
+                                              std::optional<Origin> origin) {
+  const std::string name = fmt::format("the state of {}", source);
   Heading heading{};
   if (bytes.size() < sizeof(heading)) throw DataError(name + " is cut off");
   std::memcpy(heading.data(), bytes.data(), sizeof(heading));
   bytes = bytes.subspan(sizeof(heading));
-  if (heading[2] > bytes.size()) throw DataError(name + " is cut off");
+  if (heading[2] > bytes.size() || heading[3] > bytes.size() - heading[2]) throw DataError(name + " is cut off");
   auto copy = std::make_unique<LeftState>(static_cast<int>(heading[0]), static_cast<int>(heading[1]));
   copy->is_copy_ = true;
+  copy->origin_ = origin;
   copy->shared = archive_from_bytes(bytes.first(heading[2]), name);
-  copy->own = archive_from_bytes(bytes.subspan(heading[2]), name);
+  copy->own = archive_from_bytes(bytes.subspan(heading[2], heading[3]), name);
+  const std::span<const std::byte> kept = bytes.subspan(heading[2] + heading[3]);
+  copy->kept_.assign(reinterpret_cast<const char*>(kept.data()), kept.size());
   return copy;
 }
 
-void share_state(comm::Communicator& communicator, std::unique_ptr<LeftState>& left) {
-  const auto gather = [&](std::uint64_t mine) {
-    std::vector<std::uint64_t> all(static_cast<std::size_t>(communicator.size()));
-    communicator.allgather_values(std::span<const std::uint64_t>(&mine, 1), std::span(all));
-    return all;
-  };
-  if (left != nullptr && left->is_copy()) left.reset();
+void LeftState::keep_from(LeftState& former) {
+  std::istringstream names(kept_);
+  for (std::string name; std::getline(names, name);) {
+    const bool is_shared = name.starts_with(kShared);
+    name.erase(0, std::strlen(is_shared ? kShared : kOwn));
+    (is_shared ? shared : own).put_field(name, (is_shared ? former.shared : former.own).take_field(name));
+  }
+  origin_ = former.origin_;
+  kept_.clear();
+}
+
+std::size_t share_state(comm::Communicator& communicator, std::unique_ptr<LeftState>& left,
+                        const LeftState::StaysWithRank& stays_with_rank) {
+  const bool has_state = left != nullptr && !left->is_copy();
   std::vector<int> donors, takers;
-  const std::vector<std::uint64_t> has_state = gather(left != nullptr ? 1 : 0);
+  const std::vector<std::uint64_t> have_state = gather(communicator, has_state ? 1 : 0);
   for (int rank = 0; rank < communicator.size(); ++rank)
-    (has_state[static_cast<std::size_t>(rank)] != 0 ? donors : takers).push_back(rank);
-  if (takers.empty()) return;
+    (have_state[static_cast<std::size_t>(rank)] != 0 ? donors : takers).push_back(rank);
+  if (takers.empty()) return 0;
   if (donors.empty()) throw CommError("no rank of this generation has the state of the run");
-  std::vector<Turn> turns;
-  for (std::size_t turn = 0; turn < takers.size(); ++turn)
-    turns.push_back({donors[turn % donors.size()], takers[turn]});
+  std::vector<Transfer> inventories, states;
+  for (std::size_t turn = 0; turn < takers.size(); ++turn) {
+    const int donor = donors[turn % donors.size()], taker = takers[turn];
+    Transfer& inventory = inventories.emplace_back(taker, donor);
+    states.emplace_back(donor, taker);
+    if (communicator.rank() != taker || left == nullptr) continue;
+    const std::string text = left->inventory();
+    inventory.bytes.assign(reinterpret_cast<const std::byte*>(text.data()),
+                           reinterpret_cast<const std::byte*>(text.data()) + text.size());
+  }
   fault_point("share");
-  std::vector<std::byte> bytes;
-  if (std::ranges::count(turns, communicator.rank(), &Turn::donor) > 0) bytes = left->to_bytes();
-  move_parts(communicator, turns, gather(bytes.size()), bytes);
-  const auto mine = std::ranges::find(turns, communicator.rank(), &Turn::taker);
-  if (mine != turns.end()) left = LeftState::copy_of(bytes, mine->donor);
+  move_all(communicator, kTagInventory, inventories);
+  for (std::size_t turn = 0; turn < takers.size(); ++turn) {
+    const std::vector<std::byte>& text = inventories[turn].bytes;
+    if (communicator.rank() == states[turn].from)
+      states[turn].bytes =
+          left->bytes_for(std::string(reinterpret_cast<const char*>(text.data()), text.size()), stays_with_rank);
+  }
+  move_all(communicator, kTagState, states);
+  const auto mine = std::ranges::find(states, communicator.rank(), &Transfer::to);
+  if (mine == states.end()) return 0;
+  auto copy = LeftState::copy_of(mine->bytes, fmt::format("rank {}", mine->from));
+  if (left != nullptr) copy->keep_from(*left);
+  left = std::move(copy);
+  return mine->bytes.size();
 }
 
 }  // namespace dragonn::trainer

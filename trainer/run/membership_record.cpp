@@ -34,6 +34,21 @@ MembershipRecord parse(const std::string& line) {
   json.at("members").get_to(record.plan.members);
   json.at("why").get_to(record.why);
   json.at("parameters_hash").get_to(record.parameters_hash);
+  if (json.contains("lost")) {
+    for (const Json& loss : json.at("lost")) {
+      LossRecord& lost = record.lost.emplace_back();
+      loss.at("member").get_to(lost.loss.member);
+      if (loss.contains("residual_l1"))
+        lost.loss.mass = {loss.at("place").get<std::uint64_t>(), loss.at("residual_sum").get<double>(),
+                          loss.at("residual_l1").get<double>()};
+      if (loss.contains("restored_sum")) lost.restored_sum = loss.at("restored_sum").get<double>();
+    }
+  }
+  if (json.contains("streams")) {
+    for (const Json& stream : json.at("streams"))
+      record.streams.push_back({stream.at("member").get<int>(), stream.at("donor").get<int>(),
+                                stream.at("place").get<std::uint64_t>(), stream.at("rest_bytes").get<std::uint64_t>()});
+  }
   if (json.contains("resumed")) json.at("resumed").get_to(record.resumed);
   return record;
 }
@@ -49,6 +64,17 @@ void append_membership(const std::filesystem::path& path, const MembershipRecord
             {"left", difference(record.before, record.plan.members)},
             {"why", record.why},
             {"parameters_hash", record.parameters_hash}};
+  for (const auto& [loss, restored_sum] : record.lost) {
+    Json& lost = json["lost"].emplace_back(Json{{"member", loss.member}});
+    if (loss.mass) {
+      lost["place"] = loss.mass->place;
+      lost["residual_sum"] = loss.mass->sum;
+      lost["residual_l1"] = loss.mass->l1;
+    }
+    if (restored_sum) lost["restored_sum"] = *restored_sum;
+  }
+  for (const auto& [member, donor, place, rest] : record.streams)
+    json["streams"].push_back(Json{{"member", member}, {"donor", donor}, {"place", place}, {"rest_bytes", rest}});
   if (!record.resumed.empty()) json["resumed"] = record.resumed;
   std::ofstream file(path, std::ios::app);
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;
@@ -74,6 +100,7 @@ std::vector<MembershipRecord> read_membership(const std::filesystem::path& path)
       throw DataError(fmt::format("{}:{}: members are not ids that ascend", path.string(), number));
   }
   if (records.empty()) throw DataError(fmt::format("{}: no generation has begun", path.string()));
+  for (MembershipRecord& record : records) record.plan.first = records.front().plan.members.size();
   return records;
 }
 

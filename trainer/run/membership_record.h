@@ -5,12 +5,28 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/elastic/membership.h"
+#include "comm/elastic/protocol.h"
 
 namespace dragonn::trainer {
+
+/// A member that joined, and who gave it the state while all trained: as it had it at this place.
+struct StreamRecord {
+  int member = 0;
+  int donor = 0;
+  std::uint64_t place = 0;
+  std::uint64_t rest_bytes = 0;  ///< that it got when it joined, while all waited
+};
+
+/// A member that is gone, and the part of its residual that another one has taken over; none without a copy.
+struct LossRecord {
+  comm::Loss loss;
+  std::optional<double> restored_sum = {};
+};
 
 /// The beginning of a generation.
 struct MembershipRecord {
@@ -18,7 +34,9 @@ struct MembershipRecord {
   std::uint64_t step = 0;        ///< steps done
   std::vector<int> before = {};  ///< the members of the generation before
   std::string why = {};          ///< that one ended
-  std::string resumed = {};      ///< the checkpoint from which the run goes on; empty: none
+  std::vector<LossRecord> lost = {};
+  std::vector<StreamRecord> streams = {};
+  std::string resumed = {};  ///< the checkpoint from which the run goes on; empty: none
   std::string parameters_hash = {};
 };
 

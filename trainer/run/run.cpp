@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/run/run.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -25,6 +27,8 @@
 #include "trainer/run/device_choice.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/plan.h"
+#include "trainer/run/state_donor.h"
+#include "trainer/run/state_taker.h"
 #include "trainer/run/training.h"
 #include "trainer/weights/model_weights.h"
 
@@ -188,13 +192,14 @@ comm::LocalOptions local_options(const Config& config, int workers) {
           .compute = network.compute};
 }
 
-RankRun::RankRun(const Job& job, const Commits& commits) : job_(job), commits_(commits) {}
+RankRun::RankRun(const Job& job, const Commits& commits) : job_(job), job_here_(job), commits_(commits) {}
 RankRun::~RankRun() = default;
 
 int RankRun::train(comm::Communicator& communicator, MembershipRecord* generation) {
   std::optional<ClockPause> setting_up(std::in_place, communicator.clock());
   const DeviceChoice choice = choose_device(job_.config, communicator);
   set_threads(job_.config);
+  share_out_batch(generation);
   GpuLink link(job_.config, communicator, choice);
   try {
     if (generation != nullptr && generation->plan.place > 0) {
@@ -225,20 +230,21 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
   std::optional<layers::Network> network;
   std::string checkpoint;
   lock_ = {};  // of a group that failed before it had begun
+  taker_.reset();
   const comm::Nodes nodes = find_nodes(job_.config, communicator);
   comm::all_ranks_or_none(communicator, [&] {
     fault_point("start");
     network = make_network(job_.config, *job_.data.train, choice.device);
-    plan_ = plan_run(job_.config, *network, nodes, choice.device);
+    plan_ = plan_run(job_here_.config, *network, nodes, choice.device);
   });
   check_resources(communicator, plan_, job_.config, job_.folder.path, choice);
   comm::all_ranks_or_none(communicator, [&] {
-    state_.emplace(job_.config, std::move(*network));
-    state_->commits = commits_;
-    training_ = std::make_unique<Training>(job_, plan_, *state_, communicator);
+    make_state(std::move(*network));
+    training_ = std::make_unique<Training>(job_here_, plan_, *state_, communicator);
   });
   comm::rank_zero_or_none(communicator, [&] { checkpoint = prepare_folder(job_, *training_, lock_).string(); });
   communicator.broadcast_text(0, checkpoint);
+  if (communicator.rank() != 0 && donor_ != nullptr) log::set_file(job_.folder.log());
 
   log::info(rank, "dragonn {}: {} ({} parameters) on {} ({} samples), {} workers ({}), {}", version(),
             job_.config.model.name, plan_.parameters, job_.config.data.name, job_.data.train->size(),
@@ -257,26 +263,59 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
   }
   training_->choose_tensors();
   if (generation == nullptr) return;
+  training_->restore_lost(*generation);
   generation->resumed = checkpoint;
   begin_generation(communicator, *generation);
 }
 
 void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord& generation) {
   const comm::Nodes nodes = find_nodes(job_.config, communicator);
+  end_streams(communicator, generation);
   // A rank that fails here fails alone.
-  if (!state_) {
-    state_.emplace(job_.config, make_network(job_.config, *job_.data.train, choice.device));
-    state_->commits = commits_;
+  if (!state_ || state_->device() != choice.device) {
+    make_state(make_network(job_.config, *job_.data.train, choice.device));
   }
-  plan_ = plan_run(job_.config, state_->network, nodes, state_->device());
-  training_ = std::make_unique<Training>(job_, plan_, *state_, communicator);
-  if (communicator.rank() == 0) log::set_file(job_.folder.log());
+  plan_ = plan_run(job_here_.config, state_->network, nodes, state_->device());
+  training_ = std::make_unique<Training>(job_here_, plan_, *state_, communicator);
+  // Every member writes its warnings into the run's log: who is rank 0 changes.
+  if (communicator.rank() == 0 || donor_ != nullptr) log::set_file(job_.folder.log());
   log::info(communicator.rank(), "generation {}: {} workers (members {}); {}", generation.plan.number,
             communicator.size(), fmt::join(generation.plan.members, ", "), generation.why);
-  share_state(communicator, left_);
+  take_state(communicator, generation);
   left_->set_same_ranks(generation.before == generation.plan.members);
   training_->go_on(*left_);
+  training_->restore_lost(generation);
   begin_generation(communicator, generation);
+}
+
+void RankRun::end_streams(comm::Communicator& communicator, const MembershipRecord& generation) {
+  const std::vector<int>& members = generation.plan.members;
+  std::vector<std::uint64_t> updates(members.size());
+  if (donor_ != nullptr) std::ranges::transform(members, updates.begin(), [&](int id) { return donor_->hurry(id); });
+  communicator.allreduce_max(std::span(updates));
+  if (!taker_) return;
+  left_ = taker_->finish(updates[static_cast<std::size_t>(communicator.rank())]);
+  taker_.reset();
+}
+
+void RankRun::take_state(comm::Communicator& communicator, MembershipRecord& generation) {
+  const std::vector<int>& members = generation.plan.members;
+  // What a donor that is gone had may never have counted.
+  const bool is_streamed = left_ && left_->origin();
+  if (is_streamed && !std::ranges::binary_search(members, left_->origin()->donor)) left_.reset();
+  const std::size_t rest = share_state(
+      communicator, left_, [&](const std::string& field) { return training_->generation().stays_with_rank(field); });
+  const LeftState::Origin origin = left_->origin().value_or(LeftState::Origin{-1, 0});
+  const std::array<std::int64_t, 3> mine{origin.donor, static_cast<std::int64_t>(origin.place),
+                                         static_cast<std::int64_t>(rest)};
+  std::vector<std::int64_t> all(mine.size() * members.size());
+  communicator.allgather_values(std::span<const std::int64_t>(mine), std::span(all));
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    const std::span<const std::int64_t> of_rank = std::span(all).subspan(rank * mine.size(), mine.size());
+    if (of_rank[0] < 0) continue;
+    generation.streams.push_back({members[rank], static_cast<int>(of_rank[0]), static_cast<std::uint64_t>(of_rank[1]),
+                                  static_cast<std::uint64_t>(of_rank[2])});
+  }
 }
 
 void RankRun::begin_generation(comm::Communicator& communicator, MembershipRecord& generation) {
@@ -287,13 +326,54 @@ void RankRun::begin_generation(comm::Communicator& communicator, MembershipRecor
   comm::rank_zero_or_none(communicator, [&] { append_membership(job_.folder.membership(), generation); });
   state_->commits.run([&] { communicator.barrier(); });
   has_begun_ = true;
+  training.count_lost();
+  if (state_->copies) state_->copies->forget_lost(generation.plan.members);
   left_.reset();
+  if (donor_ != nullptr) donor_->end(generation.plan.members);
 }
 
 void RankRun::begin_at(std::uint64_t place) {
   if (has_begun_) return;
   commits_.begin_at(place);
   if (state_) state_->commits.begin_at(place);
+}
+
+void RankRun::share_out_batch(const MembershipRecord* generation) {
+  if (generation == nullptr || job_.config.train.global_batch == GlobalBatch::kPerWorker) return;
+  const auto workers = static_cast<double>(generation->plan.members.size());
+  const double batch =
+      static_cast<double>(job_.config.train.batch_size) * static_cast<double>(generation->plan.first) / workers;
+  job_here_.config.train.batch_size = std::max<std::int64_t>(1, std::llround(batch));
+}
+
+void RankRun::make_state(layers::Network network) {
+  state_.emplace(job_.config, std::move(network));
+  state_->commits = commits_;
+  state_->listener = listener_;
+  if (!commits_.is_elastic() || job_.config.comm.residual_copies == 0) return;
+  require(state_->device().is_cpu(),
+          "comm.residual_copies = 1 needs device = \"cpu\": copies are kept by the processor");
+  state_->copies.emplace();
+}
+
+void RankRun::set_copy(std::unique_ptr<LeftState> copy) {
+  if (!has_begun_) left_ = std::move(copy);
+}
+
+void RankRun::set_listener(StateListener& listener) {
+  listener_ = &listener;
+  if (state_) state_->listener = &listener;
+}
+
+void RankRun::set_donor(StateDonor& donor) {
+  donor_ = &donor;
+  set_listener(donor);
+}
+
+void RankRun::fetch(comm::Member& member, std::uint64_t run) {
+  set_threads(job_.config);
+  make_state(make_network(job_.config, *job_.data.train));
+  taker_ = std::make_unique<StateTaker>(member, run, *state_);
 }
 
 void RankRun::leave_at(const Commits::End& end) {

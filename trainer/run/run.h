@@ -54,8 +54,11 @@ struct Job {
 /// does not see.
 comm::LocalOptions local_options(const Config& config, int workers);
 
-class Training;   // trainer/run/training.h
-class LeftState;  // likewise
+class Training;       // trainer/run/training.h
+class LeftState;      // likewise
+class StateDonor;     // trainer/run/state_donor.h
+class StateListener;  // trainer/run/state_listener.h
+class StateTaker;     // trainer/run/state_taker.h
 
 /// One rank of a run: it trains with one group of workers or, in an elastic run, with several that follow one another.
 class RankRun {
@@ -79,21 +82,41 @@ class RankRun {
   void begin_at(std::uint64_t place);
   /// Returns what this rank has left when its last group was over; null if none was.
   LeftState* left() { return left_.get(); }
+  /// Gives a rank that has not begun a copy of another one's state, which it completes when it begins.
+  void set_copy(std::unique_ptr<LeftState> copy);
+  /// Says who listens to this rank's state. @param listener outlives this.
+  void set_listener(StateListener& listener);
+  /// An elastic run: this member gives the state to those that join. @param donor outlives this.
+  void set_donor(StateDonor& donor);
+  /// The same, of a process that joins: it gets the state from `member`'s stream `run` until it begins.
+  void fetch(comm::Member& member, std::uint64_t run);
   void leave_at(const Commits::End& end);
 
  private:
   void begin(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord* generation);
   void go_on(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord& generation);
+  void make_state(layers::Network network);
+  /// Collective. Ends the streams of state that have come to the end: their takers are members.
+  void end_streams(comm::Communicator& communicator, const MembershipRecord& generation);
+  /// Collective. Gives ranks that join what they lack of the state.
+  void take_state(comm::Communicator& communicator, MembershipRecord& generation);
   /// Collective. Compares the replicas, writes the generation, and agrees that it has begun.
   void begin_generation(comm::Communicator& communicator, MembershipRecord& generation);
 
+  /// Gives this generation its batches (train.global_batch).
+  void share_out_batch(const MembershipRecord* generation);
+
   const Job& job_;
+  Job job_here_;  // of the present generation
   Commits commits_;
   RunPlan plan_;
   FolderLock lock_;
   std::optional<TrainingState> state_;
   std::unique_ptr<Training> training_;
   std::unique_ptr<LeftState> left_;
+  StateListener* listener_ = nullptr;
+  StateDonor* donor_ = nullptr;
+  std::unique_ptr<StateTaker> taker_;  // behind the state that it uses
   bool has_begun_ = false;
 };
 

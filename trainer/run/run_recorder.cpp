@@ -329,6 +329,7 @@ Summary RunRecorder::summary(std::uint64_t hash, double bytes_sent, Moment time)
           .device = state_.device().is_cpu() ? "cpu" : "cuda",
           .parameters_hash = hash_text(hash),
           .config_hash = config_hash(config_),
+          .lost_mass = progress.lost.members > 0 ? std::optional(progress.lost) : std::nullopt,
           .warnings = progress.warnings};
 }
 

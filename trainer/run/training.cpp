@@ -20,6 +20,7 @@
 #include "trainer/config/exchange_config.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/signals.h"
+#include "trainer/run/state_listener.h"
 #include "trainer/weights/model_weights.h"
 
 namespace dragonn::trainer {
@@ -138,6 +139,42 @@ void Training::go_on(LeftState& left) {
   const float share = static_cast<float>(communicator_.size()) / static_cast<float>(owners);
   for (float& value : mean.host()) value *= share;
   kernels::copy(mean.view(), statistics);
+}
+
+void Training::restore_lost(MembershipRecord& generation) {
+  members_ = generation.plan.members;
+  struct Part {
+    std::int64_t owner = -1;  // none
+    double sum = 0;
+  } mine;
+  if (state_.copies) {
+    state_.copies->abandon();
+    for (const auto& [owner, sum] : state_.copies->add_lost(*generation_.gradient_exchange, members_))
+      mine = {owner, sum};  // a rank has one copy
+  }
+  std::vector<Part> parts(members_.size());
+  communicator_.allgather_values(std::span<const Part>(&mine, 1), std::span(parts));
+  // A member that has just come knows nothing of earlier losses: rank 0's sums count.
+  lost_ = {};
+  for (auto& [loss, restored_sum] : generation.lost) {
+    const auto found = std::ranges::find(parts, loss.member, &Part::owner);
+    if (found != parts.end()) restored_sum = found->sum;
+    ++lost_.members;
+    if (!loss.mass) ++lost_.unknown;
+    lost_.sum += loss.mass ? loss.mass->sum : 0;
+    lost_.l1 += loss.mass ? loss.mass->l1 : 0;
+    lost_.restored_sum += restored_sum.value_or(0);
+  }
+  communicator_.broadcast_value(0, lost_);
+}
+
+void Training::count_lost() {
+  LostMass& total = state_.progress.lost;
+  total.members += lost_.members;
+  total.unknown += lost_.unknown;
+  total.sum += lost_.sum;
+  total.l1 += lost_.l1;
+  total.restored_sum += lost_.restored_sum;
 }
 
 std::unique_ptr<LeftState> Training::leave() {
@@ -337,6 +374,30 @@ void Training::begin_meeting() {
   state_.commits.require_group(state_.progress.step);
   before_step_ = std::make_unique<Archive>();
   generation_.save(nullptr, *before_step_, {});
+  copy_residuals();
+  StateListener* const listener = state_.listener;
+  if (listener == nullptr) return;
+  const std::uint64_t place = state_.commits.place();
+  if (listener->wants_mass()) {
+    const auto [sum, l1] = generation_.gradient_exchange->residual_mass();
+    listener->take_mass(place, sum, l1);
+  }
+  if (!listener->wants_copy(place)) return;
+  LeftState copy(communicator_.rank(), communicator_.size());
+  for (const auto& [name, field] : before_step_->fields())
+    if (!generation_.stays_with_rank(name)) copy.own.put_field(name, field);
+  generation_.save_model(copy.shared, TrainingState::statistics_of(*before_step_));
+  listener->take_copy(place, copy);
+}
+
+void Training::copy_residuals() {
+  const std::uint64_t exchanges = state_.progress.step / generation_.steps_per_exchange;
+  const auto every = static_cast<std::uint64_t>(config_.comm.residual_copy_every);
+  if (!state_.copies || communicator_.size() == 1 || exchanges % every != 0) return;
+  state_.copies->take(communicator_, *generation_.gradient_exchange, *before_step_, members_);
+  commit();  // else a rank could have the new copy, and another one that is gone the former
+  state_.copies->commit();
+  state_.commits.require_group();  // the generation may have ended between copies and step
 }
 
 void Training::commit() {

@@ -10,6 +10,7 @@
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/generation.h"
 #include "trainer/run/left_state.h"
+#include "trainer/run/membership_record.h"
 #include "trainer/run/plan.h"
 #include "trainer/run/run.h"
 #include "trainer/run/run_recorder.h"
@@ -33,6 +34,11 @@ class Training {
   /// Goes on where the group before stopped, with what this rank had, or with a copy of what another one had. What that
   /// group had begun is done anew.
   void go_on(LeftState& left);
+  /// Adds the residuals of members that are lost to those of the ranks that have copies. @param generation gets the
+  /// sums.
+  void restore_lost(MembershipRecord& generation);
+  /// Local. Counts what they took along, when the generation has begun.
+  void count_lost();
   /// Local. Returns the state of this rank after its last commit, when its group is over.
   std::unique_ptr<LeftState> leave();
   /// Saves what a run needs to go on, and returns kExitRequeue.
@@ -61,6 +67,8 @@ class Training {
   std::optional<int> end_step(bool stops);
   /// Local. Begins a step in which the ranks meet: an elastic run keeps what the step changes before it is committed.
   void begin_meeting();
+  /// Takes copies of the ranks' residuals where they are due.
+  void copy_residuals();
   /// Collective. Agrees, in an elastic run, that the work since the last step counts.
   void commit();
   void evaluate_now();
@@ -91,6 +99,8 @@ class Training {
   bool goes_on_ = false;                  // from a checkpoint of this run, with the settings that it had
   bool has_exchanged_ = false;            // since the model's last update
   bool follows_ = false;                  // another group of this process
+  std::vector<int> members_;              // of an elastic run's generation, by rank
+  LostMass lost_;                         // with the members that this generation has no more
   std::unique_ptr<Archive> before_step_;  // of an elastic run: this rank's state before the step that is not committed
 };
 

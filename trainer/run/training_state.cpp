@@ -2,6 +2,7 @@
 #include "trainer/run/training_state.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,15 +11,14 @@
 #include "core/memory_ledger.h"
 #include "kernels/nn/elementwise.h"
 #include "trainer/config/exchange_config.h"
+#include "trainer/run/state_listener.h"
 
 namespace dragonn::trainer {
 namespace {
 
 constexpr const char* kConfig = "config";
 constexpr const char* kConfigHash = "config_hash";
-constexpr const char* kParameters = "parameters";
 constexpr const char* kStatistics = "statistics";
-constexpr const char* kOptimizer = "optimizer/";
 constexpr const char* kCarriedState = "carried_state";
 constexpr const char* kBytesSent = "bytes_sent";
 constexpr const char* kStep = "progress/step";
@@ -83,6 +83,11 @@ void save_progress(Archive& archive, const Progress& progress) {
     archive.put_text(fmt::format("progress/warning{}", i), progress.warnings[i]);
   }
   archive.put(kDenseIsFaster, static_cast<std::uint64_t>(progress.dense_is_faster ? 1 : 0));
+  if (progress.lost.members > 0) {
+    archive.put_array<std::uint64_t>("progress/lost_members", std::array{progress.lost.members, progress.lost.unknown});
+    archive.put_array<double>("progress/lost_mass",
+                              std::array{progress.lost.sum, progress.lost.l1, progress.lost.restored_sum});
+  }
   save_eval(archive, "progress/last/", progress.last);
   save_eval(archive, "progress/best/", progress.best);
   archive.put(kEvaluationsSinceBest, progress.evaluations_since_best);
@@ -100,6 +105,13 @@ Progress load_progress(const Archive& archive) {
     progress.warnings.push_back(archive.get_text(fmt::format("progress/warning{}", i)));
   }
   progress.dense_is_faster = archive.get<std::uint64_t>(kDenseIsFaster) != 0;
+  if (archive.contains("progress/lost_members")) {
+    std::array<std::uint64_t, 2> members{};
+    std::array<double, 3> mass{};
+    archive.get_array<std::uint64_t>("progress/lost_members", members);
+    archive.get_array<double>("progress/lost_mass", mass);
+    progress.lost = {members[0], members[1], mass[0], mass[1], mass[2]};
+  }
   progress.last = load_eval(archive, "progress/last/");
   progress.best = load_eval(archive, "progress/best/");
   progress.evaluations_since_best = archive.get<std::uint64_t>(kEvaluationsSinceBest);
@@ -216,8 +228,7 @@ void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped,
   progress.time = load_time(rank, kSeconds);
   const std::vector<float> carried = rank.get_vector<float>(kCarriedState);
   if (carried.empty() || !steps_stay) return;  // the rows of another batch are at other places of the data
-  network.set_state(layers::Mode::kTrain, static_cast<std::size_t>(config.train.batch_size),
-                    View<const float>(std::span<const float>(carried)));
+  network.set_state(layers::Mode::kTrain, batch_size, View<const float>(std::span<const float>(carried)));
 }
 
 void TrainingState::load_optimizer(const Archive& model, const Archive& rank) {
@@ -234,6 +245,11 @@ void TrainingState::add_rank(const Archive& rank, const exchange::ReshardedParts
   const Moment time = load_time(rank, kSeconds);
   progress.time.seconds = std::max(progress.time.seconds, time.seconds);
   progress.time.ideal = std::max(progress.time.ideal, time.ideal);
+}
+
+void TrainingState::tell_update(const LoggedUpdate& update) {
+  if (copies) copies->take_update(update.sums);
+  if (listener != nullptr) listener->take_update(update);
 }
 
 void TrainingState::observe(const EvalRecord& record) {

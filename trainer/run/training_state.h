@@ -19,9 +19,18 @@
 #include "trainer/metrics/metrics.h"
 #include "trainer/run/checkpoint.h"
 #include "trainer/run/commits.h"
+#include "trainer/run/residual_copies.h"
 #include "trainer/run/run_position.h"
 
 namespace dragonn::trainer {
+
+class StateListener;  // trainer/run/state_listener.h
+struct LoggedUpdate;  // trainer/update/logged_update.h
+
+/// The names of fields of archives.
+inline constexpr const char* kParameters = "parameters";  ///< the parameters that all ranks share, [arena]
+inline constexpr const char* kOptimizer = "optimizer/";   ///< begins the optimizer's
+inline constexpr const char* kScheme = "update/";         ///< begins the update scheme's
 
 /// The run's progress besides its parameters; saved in checkpoints.
 struct Progress {
@@ -37,6 +46,7 @@ struct Progress {
   std::uint64_t evaluations_since_best = 0;
   bool dense_is_faster = false;  ///< one of the warnings says so: once per run is enough
   std::vector<std::string> warnings;
+  LostMass lost;
 
   /// Returns the share of the time in training steps that this rank computed; above 1 by rounding at most.
   double utilization() const { return step_seconds > 0 ? busy_seconds / step_seconds : 0.0; }
@@ -74,6 +84,9 @@ struct TrainingState {
   void load_optimizer(const Archive& model, const Archive& rank);
   void add_rank(const Archive& rank, const exchange::ReshardedParts& what);
 
+  /// Tells the listener what the parameters that all ranks share have just changed by.
+  void tell_update(const LoggedUpdate& update);
+
   /// Notes an evaluation, the same on all ranks.
   void observe(const EvalRecord& record);
 
@@ -109,11 +122,14 @@ struct TrainingState {
   RunPosition position{1, 1};
   std::uint64_t scheduled_steps = 0;  ///< steps of all epochs, as the position schedules them
   std::uint64_t total_steps = 0;      ///< updates of the whole run
+  std::size_t batch_size = 0;         ///< of each worker of the present group
   kernels::HostMirror<float> mirror;  ///< of the parameters, for hashes and checkpoints
   Progress progress;
   Commits commits;
-  std::uint64_t furthest_step = 0;      ///< of any rank, when the present group began
-  std::uint64_t synchronized_step = 0;  ///< the last step before the present one that updated the model
+  StateListener* listener = nullptr;     ///< null: none
+  std::optional<ResidualCopies> copies;  ///< of an elastic run with comm.residual_copies
+  std::uint64_t furthest_step = 0;       ///< of any rank, when the present group began
+  std::uint64_t synchronized_step = 0;   ///< the last step before the present one that updated the model
 
  private:
   void set_length();

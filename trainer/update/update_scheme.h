@@ -16,6 +16,7 @@
 #include "core/registry.h"
 #include "core/view.h"
 #include "exchange/resize.h"
+#include "optim/optimizer.h"
 
 namespace dragonn::trainer {
 
@@ -55,6 +56,12 @@ struct UpdateTraits {
   bool skips_steps = false;
 };
 
+/// The parameters that all ranks share, and the optimizer that moves them by exchanged sums.
+struct SharedModel {
+  ParameterArena* arena = nullptr;
+  optim::Optimizer* optimizer = nullptr;
+};
+
 /// The update rule of one rank. It has its own state; network, optimizer and exchange are the generation's.
 class UpdateScheme {
  public:
@@ -87,6 +94,12 @@ class UpdateScheme {
   virtual void reshard_from(const Archive& rank, const std::string& prefix, const exchange::ReshardedParts& what) {
     if (what.methods) load(rank, prefix);
   }
+  /// Returns the field of save(), behind its prefix, that holds what this rank has not sent; empty: none does. A rank
+  /// that joins an elastic run does without it.
+  virtual std::string unsent_field() const { return {}; }
+  /// Returns the parameters that all ranks share and the optimizer that moves them; null where they are the network's
+  /// and the run's.
+  virtual SharedModel shared_model() { return {}; }
   /// Saves the state that all ranks share: any rank's, and any number of ranks takes it over.
   virtual void save_shared(Archive& /*model*/, const std::string& /*prefix*/) const {}
   virtual void load_shared(const Archive& /*model*/, const std::string& /*prefix*/) {}

@@ -12,6 +12,7 @@
 #include "exchange/resize.h"
 #include "exchange/run_part.h"
 #include "optim/clip.h"
+#include "trainer/update/logged_update.h"
 #include "trainer/update/schemes/fragments.h"
 #include "trainer/update/schemes/inner_steps.h"
 #include "trainer/update/schemes/local_entry.h"
@@ -104,6 +105,8 @@ class Local final : public UpdateScheme {
       throw DataError("the checkpoint's fragment on its way is none of this run");
     arriving_ = Arriving{.turn = {arriving[0], arriving[1]}};
   }
+  std::string unsent_field() const override { return kInner; }
+  SharedModel shared_model() override { return outer_.model(); }
   void save_shared(Archive& model, const std::string& prefix) const override { outer_.save(model, prefix + kOuter); }
   void load_shared(const Archive& model, const std::string& prefix) override {
     // A run of another scheme has no outer optimizer, so the first round from there starts one.
@@ -173,6 +176,7 @@ class Local final : public UpdateScheme {
     exchange.commit(timers);
     exchange::run_part(device, timers, StepPart::kOptimize,
                        [&] { outer_.step(sums, outer_rate_, (arrives - 1) / schedule_.round); });
+    generation.state.tell_update({outer_rate_, (arrives - 1) / schedule_.round, 1, sums});
     return word.stop;
   }
 

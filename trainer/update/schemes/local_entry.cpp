@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "trainer/config/exchange_config.h"
-#include "trainer/update/schemes/sums.h"
+#include "trainer/update/sums.h"
 
 namespace dragonn::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include "kernels/gradient/optimizer_update.h"
 #include "kernels/nn/elementwise.h"
 #include "optim/clip.h"
-#include "trainer/update/schemes/sums.h"
+#include "trainer/update/sums.h"
 
 namespace dragonn::trainer {
 namespace {

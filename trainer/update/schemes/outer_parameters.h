@@ -16,6 +16,7 @@
 #include "exchange/gradient_exchange.h"
 #include "kernels/gradient/gradient_pass.h"
 #include "optim/optimizer.h"
+#include "trainer/update/update_scheme.h"
 
 namespace dragonn::trainer {
 
@@ -38,6 +39,8 @@ class OuterParameters {
   void keep();
   /// Returns theta0: [arena].
   View<const float> values() const { return outer_.values(); }
+  /// Returns theta0 and the outer optimizer.
+  SharedModel model() { return {&outer_, optimizer_.get()}; }
   /// Computes the pseudo-gradient theta0 - theta of these tensors. Returns it in an arena of its own, whose other parts
   /// are undefined: [arena], the same memory until the next call. theta may change meanwhile.
   View<const float> take_change(Tensors tensors);

@@ -6,6 +6,7 @@
 #include "core/fault_point.h"
 #include "exchange/run_part.h"
 #include "optim/clip.h"
+#include "trainer/update/logged_update.h"
 
 namespace dragonn::trainer {
 
@@ -43,6 +44,7 @@ void apply_mean(Generation& generation, const StepValues& values, std::span<cons
   optimizer.begin_step(values.learning_rate, step);
   exchange::run_part(generation.state.device(), generation.sample.timers, StepPart::kOptimize,
                      [&] { apply_sums(sums, scale, optimizer); });
+  generation.state.tell_update({values.learning_rate, step, scale, sums});
 }
 
 void add_times(const StepTimers& times, StepTimers& sum) {

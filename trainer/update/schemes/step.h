@@ -8,7 +8,7 @@
 #include "exchange/gradient_exchange.h"
 #include "exchange/step_agreement.h"
 #include "trainer/run/generation.h"
-#include "trainer/update/schemes/sums.h"
+#include "trainer/update/sums.h"
 #include "trainer/update/update_scheme.h"
 
 namespace dragonn::trainer {

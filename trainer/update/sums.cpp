@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "trainer/update/schemes/sums.h"
+#include "trainer/update/sums.h"
 
 namespace dragonn::trainer {
 

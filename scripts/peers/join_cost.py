@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Measures what a worker that joins an elastic run costs the others: their steps while its state streams, and the time without one.
+
+    scripts/peers/join_cost.py --config configs/gpt2_small.toml --hosts 1gbit --set data.path=... --set compression.method=topk
+
+P workers make --warm steps; one is killed, and after --before steps of the others another one comes. A row has the medians of the times
+between steps before it comes and while its state streams ("before", "beside"), the steps that these are of, the seconds of the stream,
+the longest time without a step around the join ("gap"), and the bytes that were left to copy then. Rows are kept in a file and not
+measured again. Run it on a quiet machine. Exit code: 0 all rows are there, 1 a run failed, 2 bad usage.
+"""
+import json
+import pathlib
+import signal
+import statistics
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from elastic_campaign import Run
+from runs import BIN, ROOT, Rows, make_parser, run_main, table
+
+
+def parse_arguments():
+    parser = make_parser(__doc__)
+    parser.add_argument("--config", type=pathlib.Path, default=ROOT / "configs" / "synthetic_quick.toml")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key of the config; may be given again")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--hosts", metavar="RATE", help="a host of scripts/netns_cluster.sh for each worker, and one for the coordinator")
+    parser.add_argument("--share", type=float, default=0.1, help="comm.join_share")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--warm", type=int, default=10, help="steps of all")
+    parser.add_argument("--before", type=int, default=30, help="steps of those that are left, before another one comes")
+    parser.add_argument("--after", type=int, default=10, help="steps of all again")
+    parser.add_argument("--heartbeat", type=float, default=5)
+    parser.add_argument("--patience", type=float, default=1200, help="seconds that any of these takes at most")
+    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "join-cost.json")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
+    parser.add_argument("--table", action="store_true", help="measure nothing")
+    return parser.parse_args()
+
+
+def median_step(times):
+    return statistics.median(later - earlier for earlier, later in zip(times, times[1:]))
+
+
+class Join(Run):
+    """A run in which one worker is lost, and another one comes."""
+
+    def times(self, begin, end=float("inf")):
+        return [at for _, at in self.steps if begin < at <= end]
+
+    def is_given(self):
+        return "gives the state of the run" in (self.folder / "coordinator.log").read_text()
+
+    def measure(self):
+        options, lost = self.options, self.workers[-1]
+        self.wait(options.patience, f"no {options.warm} steps", lambda: len(self.steps) >= options.warm)
+        lost.is_expected_to_end = True
+        lost.send(signal.SIGKILL)
+        self.wait(options.patience, "the others do not go on", lambda: len(self.members()) == options.workers - 1)
+        begin = time.monotonic()
+        self.wait(options.patience, f"no {options.before} steps", lambda: len(self.times(begin)) > options.before)
+        before = self.times(begin)
+        lost.start()
+        self.wait(options.patience, "nobody gives the state", self.is_given)
+        given = time.monotonic()
+        self.wait(options.patience, "the worker does not join", self.are_all_there)
+        joined = time.monotonic()
+        self.wait(options.patience, f"no {options.after} steps", lambda: len(self.times(joined)) > options.after)
+        beside, around = self.times(given, joined), [given, *self.times(given)]
+        gap = max(later - earlier for earlier, later in zip(around, around[1:]))
+        self.stop()
+        stream = self.membership.lines[-1].get("streams", [{}])[0]
+        return {"before": median_step(before), "beside": median_step(beside) if len(beside) > 2 else None, "steps": len(beside),
+                "seconds": joined - given, "gap": gap, "rest_bytes": stream.get("rest_bytes")}
+
+
+def measure(options, rows):
+    """Adds what is missing to the rows, and returns how many runs failed."""
+    failed = 0
+    for repeat in range(options.repeats):
+        case = {"config": options.config.name, "set": options.set, "workers": options.workers, "hosts": options.hosts,
+                "share": options.share, "repeat": repeat}
+        if rows.has(case):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            run = Join(options, repeat, pathlib.Path(folder), [f"comm.join_share={options.share}"])
+            try:
+                run.begin()
+                rows.add([case | run.measure()])
+            except (RuntimeError, OSError) as error:
+                failed += 1
+                print(f"join_cost: {case}: {error}", file=sys.stderr)
+            finally:
+                run.close()
+    return failed
+
+
+def report(rows):
+    lines = []
+    for key in dict.fromkeys((row["config"], " ".join(row["set"]), row["workers"], row["hosts"], row["share"]) for row in rows):
+        own = [row for row in rows if (row["config"], " ".join(row["set"]), row["workers"], row["hosts"], row["share"]) == key]
+        before = statistics.median(row["before"] for row in own)
+        beside = [row["beside"] for row in own if row["beside"]]
+        lines.append([key[0].removesuffix(".toml"), key[2], key[3] or "-", key[4], len(own), f"{1000 * before:.0f} ms",
+                      f"{1000 * statistics.median(beside):.0f} ms, {statistics.median(beside) / before - 1:+.0%}" if beside else "-",
+                      f"{statistics.median(row['seconds'] for row in own):.1f} s",
+                      f"{statistics.median(row['gap'] for row in own):.2f} s, {max(row['gap'] for row in own):.2f} s",
+                      max(row["rest_bytes"] or 0 for row in own)])
+    return table(["config", "workers", "links", "share", "runs", "a step before", "beside the stream", "stream",
+                  "without a step: median, most", "bytes left"], lines)
+
+
+def main():
+    options = parse_arguments()
+    rows = Rows(options.json)
+    failed = 0 if options.table else measure(options, rows)
+    print(report(rows))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    run_main(main, 2, json.JSONDecodeError)
