@@ -60,11 +60,6 @@ void Archive::put_text(const std::string& name, const std::string& text) {
   put_array(name, std::span(reinterpret_cast<const unsigned char*>(text.data()), text.size()));
 }
 
-Archive::Field Archive::take_field(const std::string& name) {
-  bytes(name);  // it is there
-  return std::move(fields_.extract(name).mapped());
-}
-
 std::span<const std::byte> Archive::bytes(const std::string& name) const {
   const auto found = fields_.find(name);
   if (found == fields_.end()) throw DataError(fmt::format("the checkpoint has no field '{}'", name));

@@ -43,8 +43,6 @@ class Archive {
 
   /// Adds a field. @throws Error when the name is taken.
   void put_field(const std::string& name, Field field);
-  /// Removes a field and returns it. @throws DataError that names the field if it is absent.
-  Field take_field(const std::string& name);
   /// @throws DataError that names the field if it is absent.
   std::span<const std::byte> bytes(const std::string& name) const;
   bool contains(const std::string& name) const { return fields_.contains(name); }

@@ -22,7 +22,7 @@ namespace {
 
 /// The options of both subcommands.
 struct Words {
-  std::string config, output;
+  std::string config, output, journal;
   std::vector<std::string> overrides = {};
   std::optional<int> workers, member;
   trainer::ReplayRequest replay;
@@ -33,6 +33,7 @@ int coordinate(const Words& words) {
   trainer::require(config.elastic, "{}: a coordinator is for runs with comm.elastic = true", words.config);
   comm::CoordinatorOptions options =
       trainer::coordinator_options(config, words.workers.value_or(static_cast<int>(config.workers)));
+  options.journal = words.journal;
   options.is_signaled = [] { return trainer::StopSignals::received() != 0; };
   trainer::StopSignals::install();
   trainer::StopSignals::training_begins();
@@ -49,6 +50,10 @@ std::function<int()> declare_coordinator(CLI::App& command) {
   command
       .add_option("--workers", words->workers, "Number of workers with which the run begins, instead of comm.workers")
       ->type_name("P");
+  command
+      .add_option("--journal", words->journal,
+                  "File in which it notes the run, to take it up when it is started again; removed at the run's end")
+      ->type_name("FILE");
   command.add_option("--set", words->overrides, "Set a key, as comm.min_workers=2 (repeatable)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Disturbs elastic runs again and again, and judges what becomes of them. docs/reliability.md has what is promised, and the table.
+"""Disturbs elastic runs again and again, and judges what becomes of them. docs/reliability.md has what is promised,
+docs/results/elastic.md the table.
 
     scripts/elastic_campaign.py --runs 3 --events 10                  # 4 workers of this machine
     scripts/elastic_campaign.py --hosts 1gbit --workers 8 --events 30 # 8 hosts of scripts/netns_cluster.sh; needs root
@@ -11,10 +12,12 @@ A run has a coordinator of its own and P workers, and meets K events that its nu
     stop    SIGSTOP for longer than the heartbeat timeout, then SIGCONT: it joins again by itself
     pause   SIGSTOP for a short while: nobody is lost
     leave   SIGTERM of a worker, which ends with 75; another process takes its place
+    lead    SIGKILL of the coordinator, when all train; it is started again with its journal, at once or later
     cut     the link of a host goes down for longer than the heartbeat timeout (with --hosts)
 
 The next event comes when all workers train together again or, sometimes, before. Behind the last one the run is stopped by a signal
-to its coordinator, and `dragonn replay` repeats it. Findings: a process ends that nothing has happened to; two members of a
+to its coordinator or, with --steps, comes to its end, and `dragonn replay` repeats it. --undisturbed makes such a run without events:
+its final loss is what those of the others are compared with. Findings: a process ends that nothing has happened to; two members of a
 generation differ (replicas are compared in every step); no step within two heartbeat timeouts of an event; more than one step, or
 synchronization, of which nothing is left; not all train together again; the replay has other bits in some generation.
 Rows are kept in a file, one a run, and not made again. The folder of a run with findings is kept beside it.
@@ -36,7 +39,7 @@ import time
 
 from runs import BIN, CLUSTER, ROOT, Rows, expect_known, last_line, make_parser, run_main, sets, table, words
 
-KINDS = ["kill", "stop", "pause", "leave", "cut"]
+KINDS = ["kill", "stop", "pause", "leave", "lead", "cut"]
 HURRIED = 0.3  # share of events that do not wait for the ones before
 LOOK = 0.01
 PORT = 29500
@@ -52,6 +55,8 @@ def parse_arguments():
     parser.add_argument("--runs", type=int, default=1, help="runs in the file, those of earlier calls included")
     parser.add_argument("--first", type=int, default=1, help="number of the first run, which is its seed")
     parser.add_argument("--events", type=int, default=10, help="in a run")
+    parser.add_argument("--steps", type=int, default=0, help="the run ends after so many, with an evaluation; 0: behind the last event")
+    parser.add_argument("--undisturbed", action="store_true", help="with --steps: no events")
     parser.add_argument("--kinds", type=words, help=",".join(KINDS) + "; cut with --hosts only")
     parser.add_argument("--heartbeat", type=float, default=5, help="seconds of silence after which a worker is left behind")
     parser.add_argument("--warm", type=int, default=20, help="steps in front of the first event")
@@ -64,6 +69,10 @@ def parse_arguments():
     expect_known(parser, "kinds", options.kinds, KINDS if options.hosts else KINDS[:-1])
     if options.workers < 3:
         parser.error(f"--workers {options.workers}: expected 3 or more, as some must go on")
+    if options.undisturbed:
+        options.events = 0
+    if options.undisturbed and not options.steps:
+        parser.error("--undisturbed: expected --steps, too, as nothing else ends the run")
     if not options.table and not (options.bin / "dragonn").exists():
         parser.error(f"--bin {options.bin}: no dragonn there: run scripts/build.sh, or name another folder")
     return options
@@ -125,16 +134,18 @@ class Run:
         self.metrics, self.membership = Lines(folder / "run" / "metrics.jsonl"), Lines(folder / "run" / "membership.jsonl")
         self.cluster = f"elastic{os.getpid()}"
         meeting = f"tcp:198.18.0.{options.workers + 1}:{PORT}" if options.hosts else f"file:{folder}/meeting"
+        length = ({"train.max_steps": options.steps, "train.eval_every_epochs": 1000000} if options.steps else
+                  {"train.epochs": 1000000, "train.max_steps": 100000000, "train.eval_every_epochs": 0})
         self.arguments = [options.config, *sets({
             "comm.backend": "tcp", "comm.elastic": "true", "comm.coordinator": "separate", "comm.rejoin": "true",
             "comm.rendezvous": meeting, "comm.heartbeat_timeout_s": options.heartbeat, "comm.max_workers": options.workers,
-            "train.epochs": 1000000, "train.max_steps": 100000000, "train.eval_every_epochs": 0, "logging.every_steps": 1,
-            "train.replica_check_every": 1, "checkpoint.every_epochs": 0, "checkpoint.every_steps": 0}), *sets([*options.set, *keys])]
+            "comm.coordinator_timeout_s": 4 * options.heartbeat,
+            "logging.every_steps": 1, "seed": number, **length, "train.replica_check_every": 1, "checkpoint.every_epochs": 0, "checkpoint.every_steps": 0}), *sets([*options.set, *keys])]
         self.workers, self.coordinator = [], None
 
     def spawn(self, name, host, command, **environment):
         prefix = ["ip", "netns", "exec", f"{self.cluster}-host{host + 1}"] if self.options.hosts else []
-        with (self.folder / f"{name}.log").open("w") as log:
+        with (self.folder / f"{name}.log").open("a") as log:
             return subprocess.Popen([*prefix, *map(str, command)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                     env=os.environ | environment)
 
@@ -183,11 +194,19 @@ class Run:
         """One event: disturbs a worker, waits until the others go on, and brings it back."""
         kind = self.random.choice(self.options.kinds)
         worker = self.random.choice(self.workers)
+        if kind == "lead":  # a worker that is on its way into the run would end with its coordinator
+            self.wait(self.options.patience, f"not all train together before event {len(self.events) + 1} ({kind})", self.are_all_there)
         record = {"kind": kind, "worker": worker.number, "step": self.steps[-1][0], "together": len(self.members())}
-        ends_generation = kind != "pause" and worker.member() in self.members()  # else it is on its way into one
+        # Else it is on its way into one.
+        ends_generation = kind not in ("pause", "lead") and worker.member() in self.members()
         generations, begin = len(self.membership.lines), time.monotonic()
         if kind == "cut":
             self.link(worker, "down")
+        elif kind == "lead":
+            self.coordinator.kill()
+            self.coordinator.wait()
+            time.sleep(self.random.choice([0, self.random.uniform(0, 1) * self.options.heartbeat]))
+            self.start_coordinator()
         else:
             worker.is_expected_to_end = kind in ("kill", "leave")
             worker.send({"kill": signal.SIGKILL, "leave": signal.SIGTERM}.get(kind, signal.SIGSTOP))
@@ -246,9 +265,13 @@ class Run:
         options = self.options
         if options.hosts:
             self.on_cluster("up", str(options.workers + 1), options.hosts)
-        self.coordinator = self.spawn("coordinator", options.workers, [
-            options.bin / "dragonn", "coordinator", *self.arguments, "--workers", str(options.workers)])
+        self.start_coordinator()
         self.workers += [Worker(self, number) for number in range(options.workers)]
+
+    def start_coordinator(self):
+        self.coordinator = self.spawn("coordinator", self.options.workers, [
+            self.options.bin / "dragonn", "coordinator", *self.arguments, "--workers", str(self.options.workers),
+            "--journal", self.folder / "journal"])
 
     def make(self):
         """Makes the run and returns its row."""
@@ -263,16 +286,34 @@ class Run:
             self.wait(options.patience, "not all train together in the end", self.are_all_there)
             count = len(self.steps)
             self.wait(options.patience, "no step in the end", lambda: len(self.steps) > count + 2)
-            self.stop()
+            if options.steps:
+                self.await_end()
+            else:
+                self.stop()
         except (RuntimeError, OSError, subprocess.SubprocessError) as error:
             self.findings.append(str(error))
         finally:
             self.close()
         lost = self.judge_steps()
+        summary = self.folder / "run" / "summary.json"
+        final = json.loads(summary.read_text())["final"] if options.steps and summary.exists() else None
         return {"run": self.number, "config": options.config.name, "workers": options.workers, "hosts": options.hosts,
-                "heartbeat": options.heartbeat, "set": options.set, "generations": len(self.membership.lines),
+                "heartbeat": options.heartbeat, "set": options.set, "until": options.steps, "disturbed": not options.undisturbed, "generations": len(self.membership.lines),
                 "steps": self.steps[-1][0] if self.steps else 0, "lost_steps": lost, "events": self.events,
-                "replayed": self.replay(), "findings": self.findings}
+                "final": final, "replayed": self.replay(), "findings": self.findings}
+
+    def await_end(self):
+        """Waits until the run has made its steps."""
+        for worker in self.workers:
+            worker.is_expected_to_end = True
+        while any(worker.process.poll() is None for worker in self.workers):
+            steps = len(self.steps)
+            self.rest(self.options.patience / 10)
+            if len(self.steps) == steps and all(worker.process.poll() is None for worker in self.workers):
+                raise RuntimeError(f"no step in {self.options.patience / 10:g} s, in front of the end")
+        codes = [worker.process.returncode for worker in self.workers]
+        if any(codes):
+            self.findings.append(f"the workers end with {codes}")
 
     def stop(self):
         self.coordinator.send_signal(signal.SIGTERM)
@@ -297,11 +338,17 @@ class Run:
         self.membership.look()
         if not self.membership.lines:
             return False
-        command = [self.options.bin / "dragonn", "replay", self.folder / "run", "--until", str(self.membership.lines[-1]["step"])]
+        command = [self.options.bin / "dragonn", "replay", self.folder / "run"]
+        if not self.options.steps:
+            command += ["--until", str(self.membership.lines[-1]["step"])]
         done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             self.findings.append(f"the replay fails: {last_line(done.stderr)}")
         return done.returncode == 0
+
+
+def final_loss(row):
+    return f"{next(iter(row['final'].values()))['loss']:.3f}" if row.get("final") else "-"
 
 
 def report(rows):
@@ -317,17 +364,19 @@ def report(rows):
                seconds([event["together_after"] for event in by_kind[kind] if "together_after" in event])]
               for kind in KINDS if by_kind[kind]]
     runs = [[row["config"].removesuffix(".toml"), row["workers"], row["hosts"] or "-", row["run"], len(row["events"]),
-             row["generations"], row["lost_steps"], "yes" if row["replayed"] else "no", len(row["findings"])] for row in rows]
+             row["generations"], row["lost_steps"], "yes" if row["replayed"] else "no", final_loss(row), len(row["findings"])]
+            for row in rows]
     return "\n\n".join([
         table(["event", "events", "without a step: median, most", "all together after: median, most"], events),
-        table(["config", "workers", "links", "run", "events", "generations", "steps made again", "replay equal", "findings"], runs)])
+        table(["config", "workers", "links", "run", "events", "generations", "steps made again", "replay equal", "final loss",
+               "findings"], runs)])
 
 
 def main():
     options = parse_arguments()
     rows = Rows(options.json)
     case = {"config": options.config.name, "workers": options.workers, "hosts": options.hosts, "heartbeat": options.heartbeat,
-            "set": options.set}
+            "set": options.set, "until": options.steps, "disturbed": not options.undisturbed}
     for number in range(options.first, options.first + (0 if options.table else options.runs)):
         if rows.has(case | {"run": number}):
             continue

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "comm/deadline.h"
 #include "core/error.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr double kLookSeconds = 0.02;
 /// A process that has connected says within this time that it joins.
 constexpr double kJoinSeconds = 5;
+/// Members find within one timeout that their coordinator is gone, and one that is there again within another.
+constexpr double kReturnTimeouts = 2;
 /// A look that is this late means that this process was suspended, which says nothing about the members.
 constexpr double kSuspendedSeconds = 1;
 
@@ -51,17 +54,45 @@ CoordinatorLine::Kind kind_of(Order::Kind order) {
 
 RunCoordinator::RunCoordinator(const CoordinatorOptions& options)
     : options_(options),
-      token_(random_token()),
+      last_(read_journal()),
+      token_(last_.last.plan.number > 0 ? last_.token : random_token()),
       listener_(listen(options.rendezvous), options_.secret.get()),
       membership_(options.workers, options.min_workers, options.max_workers),
       next_id_(options.workers),
       start_(std::chrono::steady_clock::now()),
       beat_(start_) {
+  if (!options.journal.empty()) journal_.emplace(options.journal);
+  if (last_.last.plan.number > 0) take_up();
   if (options.rendezvous.by_file())
     published_.emplace(options.rendezvous.file, RendezvousFile{token_, addresses_of_this_machine(listener_.port())});
 }
 
+JournalEntry RunCoordinator::read_journal() const {
+  if (options_.journal.empty()) return {};
+  return Journal(options_.journal).read().value_or(JournalEntry{});
+}
+
+void RunCoordinator::take_up() {
+  const LastGeneration& left = last_.last;
+  journal_->take_over(last_);
+  membership_ = Membership(options_.min_workers, options_.max_workers, left);
+  next_id_ = last_.next_id;
+  config_ = last_.config;
+  missing_.insert(left.plan.members.begin(), left.plan.members.end());
+  log::info(0, "takes up the run in generation {}, of the members {} ({})", left.plan.number,
+            fmt::join(left.plan.members, ", "), options_.journal.string());
+}
+
+void RunCoordinator::give_up_missing(Time now) {
+  if (seconds_since_start(now) <= kReturnTimeouts * options_.heartbeat_timeout_s) return;
+  for (const int id : std::exchange(missing_, {})) {
+    lost_.push_back({id});
+    membership_.leave(id, fmt::format("member {} has not come back to the coordinator", id));
+  }
+}
+
 bool RunCoordinator::serve(const std::stop_token& stop) {
+  const bool has_taken_up = !missing_.empty();
   Time look = std::chrono::steady_clock::now();
   const std::chrono::duration<double> interval(options_.heartbeat_timeout_s / kBeatsPerTimeout);
   while (!membership_.is_over() && !stop.stop_requested()) {
@@ -86,6 +117,8 @@ bool RunCoordinator::serve(const std::stop_token& stop) {
                                   membership_.present(), options_.workers, options_.timeout_s, options_.min_workers));
       if (!membership_.has_begun()) return false;
     }
+    give_up_missing(now);
+    note_generation();
     send_orders();
     const bool beats = now - beat_ >= interval;
     if (beats) beat_ = now;
@@ -93,7 +126,8 @@ bool RunCoordinator::serve(const std::stop_token& stop) {
       if (beats && peer->door && !peer->is_gone) peer->socket.send(CoordinatorLine{}.text());
     std::erase_if(peers_, [](const auto& peer) { return peer->is_gone; });
   }
-  return membership_.has_begun();
+  if (journal_ && membership_.is_over()) journal_->remove();
+  return membership_.has_begun() && (has_come_back_ || !has_taken_up);
 }
 
 void RunCoordinator::admit(AcceptedConnection connection) {
@@ -133,6 +167,7 @@ void RunCoordinator::hear(Peer& peer, Time now) {
 
 void RunCoordinator::obey(Peer& peer, const MemberLine& line) {
   if (line.kind == MemberLine::Kind::kJoin) return join(peer, line);
+  if (line.kind == MemberLine::Kind::kReturn) return take_back(peer, line);
   if (!peer.door) return lose(peer, "it has not joined");
   if (line.kind == MemberLine::Kind::kLeave) {
     if (peer.id == options_.host) return stop_run();
@@ -145,6 +180,7 @@ void RunCoordinator::obey(Peer& peer, const MemberLine& line) {
   if (line.kind == MemberLine::Kind::kReport) membership_.report(peer.id, line.generation, line.place, line.why);
   if (line.kind != MemberLine::Kind::kFinish) return;
   membership_.finish(peer.id, line.place);
+  note_generation();  // whoever has heard this word is gone
   CoordinatorLine bye;
   bye.kind = CoordinatorLine::Kind::kBye;
   peer.socket.send(bye.text());
@@ -156,11 +192,37 @@ void RunCoordinator::stop_run() {
   membership_.stop();
 }
 
-void RunCoordinator::join(Peer& peer, const MemberLine& line) {
+bool RunCoordinator::accept(Peer& peer, const MemberLine& line) {
   const auto address = remote_address(peer.socket.descriptor());
-  if (peer.door || !address || line.place > 65535) return lose(peer, "it cannot join");
-  if (config_.value_or(line.config) != line.config)
-    return drop(peer, "this process has other settings than the run (its config.toml has them)");
+  if (peer.door || !address || line.place > 65535) {
+    lose(peer, "it cannot join");
+    return false;
+  }
+  if (config_.value_or(line.config) != line.config) {
+    drop(peer, "this process has other settings than the run (its config.toml has them)");
+    return false;
+  }
+  return true;
+}
+
+void RunCoordinator::open_door(Peer& peer, const MemberLine& line) {
+  peer.door = remote_address(peer.socket.descriptor());
+  if (peer.door) peer.door->port = line.place;
+}
+
+void RunCoordinator::take_back(Peer& peer, const MemberLine& line) {
+  if (!accept(peer, line)) return;
+  if (line.generation > last_.last.plan.number || missing_.erase(peer.id) == 0)
+    return drop(peer, "the run goes on without it");
+  open_door(peer, line);
+  has_come_back_ = true;
+  peer.socket.send(CoordinatorLine{}.text());  // it is taken back
+  log::info(0, "member {} has come back", peer.id);
+  membership_.come_back(peer.id, line.generation);
+}
+
+void RunCoordinator::join(Peer& peer, const MemberLine& line) {
+  if (!accept(peer, line)) return;
   const bool is_late = membership_.has_begun();
   if (is_late) peer.id = next_id_++;
   if (member(peer.id) != nullptr) return drop(peer, fmt::format("two processes were started as rank {}", peer.id));
@@ -168,8 +230,7 @@ void RunCoordinator::join(Peer& peer, const MemberLine& line) {
     return drop(peer, fmt::format("this process was started as rank {}, and the run has {} workers: ranks are numbered "
                                   "from 0",
                                   peer.id, options_.workers));
-  peer.door = address;
-  peer.door->port = line.place;
+  open_door(peer, line);
   config_ = line.config;
   membership_.join(peer.id);
   if (is_late && membership_.is_present(peer.id)) log::info(0, "member {} joins the run", peer.id);
@@ -192,6 +253,15 @@ void RunCoordinator::lose(Peer& peer, const std::string& why) {
   if (was_member) membership_.leave(peer.id, fmt::format("member {}: {}", peer.id, why));
 }
 
+void RunCoordinator::note_generation() {
+  const LastGeneration last = membership_.last();
+  const bool is_new = last.plan.number > last_.last.plan.number;
+  if (!is_new && last.reached == last_.last.reached) return;
+  if (is_new) last_.lost = std::exchange(lost_, {});
+  last_ = {.token = token_, .next_id = next_id_, .config = config_.value_or(0), .last = last, .lost = last_.lost};
+  if (journal_) journal_->write(last_);
+}
+
 void RunCoordinator::send_orders() {
   for (Order& order : membership_.take_orders()) {
     Peer* const peer = member(order.member);
@@ -208,8 +278,7 @@ void RunCoordinator::send_orders() {
     line.plan = order.plan;
     line.run = token_ + order.plan.number;
     line.why = order.why;
-    if (forms) line.lost = lost_;
-    have_heard_ = have_heard_ || forms;
+    if (forms) line.lost = last_.lost;
     if (forms) line.doors = doors_of(order.plan.members);
     if (order.kind == Order::Kind::kFetch) line.run = run_of_stream(order.member);
     if (order.kind == Order::Kind::kGive) {
@@ -226,7 +295,6 @@ void RunCoordinator::send_orders() {
 void RunCoordinator::note_loss(const Peer& peer) {
   const GenerationPlan& plan = membership_.generation();
   if (!std::ranges::binary_search(plan.members, peer.id)) return;
-  if (std::exchange(have_heard_, false)) lost_.clear();
   lost_.push_back({peer.id, peer.mass});
 }
 

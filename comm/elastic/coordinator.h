@@ -3,13 +3,17 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "comm/elastic/journal.h"
 #include "comm/elastic/line_socket.h"
 #include "comm/elastic/membership.h"
 #include "comm/elastic/protocol.h"
@@ -31,16 +35,20 @@ struct CoordinatorOptions {
   /// Asked at every look: true stops the run. Empty: never.
   std::function<bool()> is_signaled = {};
   std::shared_ptr<const Secret> secret = nullptr;  ///< that every member must prove
+  /// The file in which it notes each generation. If a coordinator has left an entry there, this one takes up its run.
+  /// Empty: nowhere.
+  std::filesystem::path journal = {};
 };
 
 /// Listens, hears the members' beats and reports, and tells them its decisions (Membership). It holds no state of the
 /// training, and no data passes it. It wakes 50 times a second.
 class RunCoordinator {
  public:
-  /// Listens. @throws CommError if it cannot.
+  /// Listens. @throws CommError if it cannot; as Journal::read().
   explicit RunCoordinator(const CoordinatorOptions& options);
 
-  /// Serves until the run is over, or `stop` is requested. Returns whether the run began.
+  /// Serves until the run is over, or `stop` is requested. Returns whether the run began; of one that was taken up,
+  /// whether anybody came back. @throws CommError if another coordinator has taken up the run.
   bool serve(const std::stop_token& stop = {});
 
  private:
@@ -59,6 +67,20 @@ class RunCoordinator {
   void hear(Peer& peer, Time now);
   void obey(Peer& peer, const MemberLine& line);
   void join(Peer& peer, const MemberLine& line);
+  /// A member of a coordinator that is gone has come back.
+  void take_back(Peer& peer, const MemberLine& line);
+  /// Goes on where a coordinator that is gone has left off.
+  void take_up();
+  /// Loses the members that have not come back in time.
+  void give_up_missing(Time now);
+  /// Returns whether a process may join or come back, by what it says of itself; else it is told why not.
+  bool accept(Peer& peer, const MemberLine& line);
+  /// Notes where a member listens.
+  static void open_door(Peer& peer, const MemberLine& line);
+  /// Notes the present generation and how far it has come, before anybody hears of it.
+  void note_generation();
+  /// Returns what the coordinator's journal has of a run that has begun.
+  JournalEntry read_journal() const;
   void stop_run();
   /// Tells a peer that it is none, and forgets it.
   void drop(Peer& peer, const std::string& why);
@@ -76,6 +98,8 @@ class RunCoordinator {
   double seconds_since_start(Time now) const { return std::chrono::duration<double>(now - start_).count(); }
 
   CoordinatorOptions options_;
+  std::optional<Journal> journal_;
+  JournalEntry last_;  // the last generation that members were told of, or may have been by a coordinator that is gone
   std::uint64_t token_;
   Listener listener_;
   std::optional<PublishedFile> published_;
@@ -85,8 +109,9 @@ class RunCoordinator {
   std::optional<std::uint64_t> config_;  // of the first member, with which all others must agree
   Time start_, beat_;
   bool is_stopping_ = false;
-  std::vector<Loss> lost_;   // since the generation before
-  bool have_heard_ = false;  // of lost_: all members of the present one
+  bool has_come_back_ = false;  // a member of a coordinator that is gone
+  std::set<int> missing_;       // members of a coordinator that is gone, which have not come back
+  std::vector<Loss> lost_;      // since the last generation was formed
 };
 
 }  // namespace dragonn::comm

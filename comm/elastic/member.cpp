@@ -12,6 +12,7 @@
 #include "comm/deadline.h"
 #include "comm/tcp/listener.h"
 #include "core/error.h"
+#include "core/log.h"
 
 namespace dragonn::comm {
 namespace {
@@ -45,7 +46,7 @@ Member::~Member() = default;
 void Member::connect() {
   const Deadline end = deadline_after(options_.timeout_s);
   for (;;) {
-    const std::string problem = try_to_connect();
+    const std::string problem = try_to_connect(socket_);
     if (problem.empty()) return;
     if (std::chrono::steady_clock::now() >= end)
       throw CommError(fmt::format("member {}: the coordinator is not there at {} within {} s (comm.timeout_s): {}",
@@ -54,7 +55,7 @@ void Member::connect() {
   }
 }
 
-std::string Member::try_to_connect() {
+std::string Member::try_to_connect(LineSocket& socket) const {
   const Rendezvous& place = options_.rendezvous;
   std::string problem = "it has not written the file";
   RendezvousFile file;
@@ -79,7 +80,7 @@ std::string Member::try_to_connect() {
       problem = "it has a secret (comm.secret_file), and this process has none";
     if (problem.empty() && answer != kAccepted) problem = "another run uses this rendezvous";
     if (!problem.empty()) continue;
-    socket_ = LineSocket(std::move(connection.socket));
+    socket = LineSocket(std::move(connection.socket));
     return "";
   }
   return problem;
@@ -113,6 +114,7 @@ Formation Member::await_generation() {
   generation_ = line.plan.number;
   options_.id = line.member;
   has_reported_ = false;
+  report_.reset();
   why_.clear();  // of an order that crossed the report on its way
   const auto rank = std::ranges::find(line.plan.members, id());
   DRAGONN_CHECK(rank != line.plan.members.end(), "generation {} is without member {}", generation_, id());
@@ -137,8 +139,8 @@ bool Member::settle(std::uint64_t place, bool is_prepared, const std::string& wh
   if (std::exchange(has_reported_, true)) return false;
   ended_ = generation_;
   if (why_.empty()) why_ = why;
-  const MemberLine report{MemberLine::Kind::kReport, generation_, place, std::exchange(why_, {})};
-  if (!socket_.send(report.text())) lost_ = "the connection to the coordinator has ended";
+  report_ = MemberLine{MemberLine::Kind::kReport, generation_, place, std::exchange(why_, {})};
+  tell(*report_);
   changed_.wait(lock, [&] { return next_ || !lost_.empty(); });
   require_member();
   return counts(next_->plan, place, is_prepared);
@@ -147,21 +149,22 @@ bool Member::settle(std::uint64_t place, bool is_prepared, const std::string& wh
 void Member::finish(std::uint64_t place) {
   std::unique_lock lock(mutex_);
   watched_ = nullptr;
-  if (!socket_.send(MemberLine{.kind = MemberLine::Kind::kFinish, .place = place}.text())) {
-    if (lost_.empty()) lost_ = "the connection to the coordinator has ended";
-  }
+  finish_ = MemberLine{.kind = MemberLine::Kind::kFinish, .place = place};
+  tell(*finish_);
   changed_.wait(lock, [&] { return has_finished_ || !lost_.empty(); });
   if (!has_finished_) require_member();
 }
 
 void Member::ask_to_leave(std::uint64_t place) {
   const std::lock_guard lock(mutex_);
-  if (!std::exchange(leaves_, true)) socket_.send(MemberLine{.kind = MemberLine::Kind::kLeave, .place = place}.text());
+  if (leave_) return;
+  leave_ = MemberLine{.kind = MemberLine::Kind::kLeave, .place = place};
+  tell(*leave_);
 }
 
 bool Member::leaves() const {
   const std::lock_guard lock(mutex_);
-  return leaves_;
+  return leave_.has_value();
 }
 
 void Member::set_mass(const ResidualMass& mass) {
@@ -200,12 +203,14 @@ void Member::run(const std::stop_token& stop) {
       obey(*line);
       if (line->kind == CoordinatorLine::Kind::kDrop || line->kind == CoordinatorLine::Kind::kBye) return;
     }
-    if (!is_open) return lose_coordinator("the coordinator has ended", stop);
     if (!lines.empty()) silence = RunningDeadline(deadline_after(options_.heartbeat_timeout_s), interval);
-    if (silence.is_over())
-      return lose_coordinator(
-          fmt::format("the coordinator is silent for {} s (comm.heartbeat_timeout_s)", options_.heartbeat_timeout_s),
-          stop);
+    if (!is_open || silence.is_over()) {
+      const std::string why = is_open ? fmt::format("the coordinator is silent for {} s (comm.heartbeat_timeout_s)",
+                                                    options_.heartbeat_timeout_s)
+                                      : "the coordinator has ended";
+      if (!find_coordinator(why, stop)) return;
+      silence = RunningDeadline(deadline_after(options_.heartbeat_timeout_s), interval);
+    }
     const auto now = std::chrono::steady_clock::now();
     if (now >= mass) {
       mass = deadline_after(kMassSeconds);
@@ -213,8 +218,7 @@ void Member::run(const std::stop_token& stop) {
     }
     if (now < beat) continue;
     beat = deadline_after(interval);
-    const std::lock_guard lock(mutex_);
-    socket_.send(MemberLine{}.text());
+    send({});
   }
 }
 
@@ -244,15 +248,70 @@ void Member::lose(const std::string& why) {
   changed_.notify_all();
 }
 
-void Member::lose_coordinator(const std::string& why, const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  is_orphan_ = true;
+bool Member::find_coordinator(const std::string& why, const std::stop_token& stop) {
+  {
+    const std::lock_guard lock(mutex_);
+    is_orphan_ = true;
+    socket_ = {};
+    if (generation_ == 0 || has_finished_) lost_ = why;  // there is nothing that it could come back to
+    changed_.notify_all();
+    if (!lost_.empty()) return false;
+  }
+  log::warning(id(), "member {}: {}; it trains on for {} s at most (comm.coordinator_timeout_s)", id(), why,
+               options_.coordinator_timeout_s);
+  const Deadline end = deadline_after(options_.coordinator_timeout_s);
+  while (!stop.stop_requested() && std::chrono::steady_clock::now() < end) {
+    if (return_to(end, stop)) {
+      log::warning(id(), "member {}: there is a coordinator again", id());
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(kRetrySeconds));
+  }
+  const std::lock_guard lock(mutex_);
   lost_ = why;
-  changed_.notify_all();
-  const Deadline end = deadline_after(options_.heartbeat_timeout_s);
-  while (!stop.stop_requested() && std::chrono::steady_clock::now() < end)
-    changed_.wait_for(lock, std::chrono::duration<double>(kRetrySeconds));
   is_stopping_ = true;
+  changed_.notify_all();
+  return false;
+}
+
+bool Member::return_to(Deadline end, const std::stop_token& stop) {
+  LineSocket socket;
+  if (!try_to_connect(socket).empty()) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    socket_ = std::move(socket);
+    const MemberLine self{.kind = MemberLine::Kind::kReturn,
+                          .generation = generation_,
+                          .place = local_address(*door_).value_or(Address{}).port,
+                          .config = options_.config};
+    if (!socket_.send(self.text())) return false;
+  }
+  // A coordinator of another run, or one that has given this member up, drops it: it waits for the right one.
+  std::vector<std::string> lines;
+  while (lines.empty()) {
+    if (stop.stop_requested() || std::chrono::steady_clock::now() >= end) return false;
+    wait_for(socket_.descriptor(), POLLIN, std::min(end, deadline_after(kRetrySeconds)));
+    if (!socket_.read(lines) && lines.empty()) return false;
+  }
+  std::vector<CoordinatorLine> orders;
+  for (const std::string& text : lines) {
+    const auto line = CoordinatorLine::parse(text);
+    if (!line || line->kind == CoordinatorLine::Kind::kDrop) return false;
+    orders.push_back(*line);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    is_orphan_ = false;
+    for (const std::optional<MemberLine>& said : {leave_, report_, finish_})
+      if (said) tell(*said);
+  }
+  for (const CoordinatorLine& order : orders) obey(order);
+  return true;
+}
+
+void Member::tell(const MemberLine& line) {
+  // What does not arrive is repeated to the coordinator that comes next.
+  if (!is_orphan_) socket_.send(line.text());
 }
 
 void Member::abort_watched() {
@@ -261,7 +320,7 @@ void Member::abort_watched() {
 
 void Member::send(const MemberLine& line) {
   const std::lock_guard lock(mutex_);
-  if (!socket_.send(line.text())) lost_ = "the connection to the coordinator has ended";
+  tell(line);
 }
 
 void Member::require_member() const {

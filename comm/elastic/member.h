@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/deadline.h"
 #include "comm/elastic/line_socket.h"
 #include "comm/elastic/membership.h"
 #include "comm/elastic/protocol.h"
@@ -29,6 +30,7 @@ struct MemberOptions {
   Rendezvous rendezvous = {};  ///< of the coordinator
   double timeout_s = 120;      ///< longest wait for the coordinator to come, and for a message of another member
   double heartbeat_timeout_s = 5;
+  double coordinator_timeout_s = 5;  ///< how long a member trains on while the coordinator is gone
   std::shared_ptr<const Secret> secret = nullptr;
 };
 
@@ -108,15 +110,21 @@ class Member {
 
  private:
   void connect();
-  /// Returns the reason why the coordinator is not there; empty once it is.
-  std::string try_to_connect();
+  /// Returns the reason why the coordinator is not there; empty once it is, at the other end of `socket`.
+  std::string try_to_connect(LineSocket& socket) const;
   void run(const std::stop_token& stop);
   void obey(const CoordinatorLine& line);
   void lose(const std::string& why);
-  /// The coordinator is gone.
-  void lose_coordinator(const std::string& why, const std::stop_token& stop);
+  /// The coordinator is gone: this member trains on, and looks for one that was started again. Returns whether that is
+  /// there within comm.coordinator_timeout_s; otherwise the run stops.
+  bool find_coordinator(const std::string& why, const std::stop_token& stop);
+  /// Connects to a coordinator that may know this member, and repeats what the one before has been told since the
+  /// present generation began. Returns whether it does.
+  bool return_to(Deadline end, const std::stop_token& stop);
   void abort_watched();
   void send(const MemberLine& line);
+  /// The same for who holds the mutex.
+  void tell(const MemberLine& line);
   bool is_ended() const { return ended_ >= generation_ || (!lost_.empty() && !is_orphan_); }
   void require_member() const;
 
@@ -132,11 +140,11 @@ class Member {
   std::uint64_t ended_ = 0;  // the last generation that is over
   bool has_reported_ = true;
   bool has_finished_ = false;
+  std::optional<MemberLine> report_, leave_, finish_;  // what the coordinator of the present generation has been told
   std::atomic<bool> wants_mass_ = true;
   std::string why_;         // the generation is over
   std::string lost_;        // why this is no member any more
-  bool is_orphan_ = false;  // lost_, as the coordinator is gone
-  bool leaves_ = false;
+  bool is_orphan_ = false;  // the coordinator is gone; once lost_, for good
   bool is_stopping_ = false;
   Communicator* watched_ = nullptr;
   std::jthread thread_;  // last: uses all above

@@ -22,6 +22,38 @@ bool counts(const GenerationPlan& next, std::uint64_t place, bool is_prepared) {
   return is_ahead;
 }
 
+Membership::Membership(int min_workers, int max_workers, const LastGeneration& last)
+    : workers_(static_cast<int>(last.plan.first)),
+      min_workers_(min_workers),
+      max_workers_(max_workers),
+      phase_(Phase::kTraining),
+      plan_(last.plan),
+      place_(last.reached),
+      why_(last.why) {
+  for (const auto& [member, place] : last.since) present_[member] = {Standing::kTraining, place};
+}
+
+void Membership::come_back(int member, std::uint64_t generation) {
+  const auto found = present_.find(member);
+  if (found == present_.end() || found->second.standing != Standing::kTraining) return;
+  const auto tell = [&](Order::Kind kind) {
+    orders_.push_back({.kind = kind, .member = member, .plan = plan_, .why = why_});
+  };
+  if (generation < plan_.number) tell(Order::Kind::kForm);
+  if (stops_) tell(Order::Kind::kStop);
+  if (phase_ == Phase::kYielding) tell(Order::Kind::kYield);
+  if (phase_ == Phase::kEnding) tell(Order::Kind::kEnd);
+}
+
+LastGeneration Membership::last() const {
+  LastGeneration last{.plan = plan_, .why = why_, .since = {}, .reached = place_};
+  for (const int member : plan_.members) {
+    const auto found = present_.find(member);  // a member may be gone since
+    last.since[member] = found == present_.end() ? plan_.place : found->second.since.value_or(plan_.place);
+  }
+  return last;
+}
+
 bool Membership::has_finished() const {
   return std::ranges::any_of(present_, [](const auto& entry) { return entry.second.standing == Standing::kFinished; });
 }

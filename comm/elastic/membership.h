@@ -25,6 +25,16 @@ struct GenerationPlan {
   auto operator<=>(const GenerationPlan&) const = default;
 };
 
+/// All that a coordinator that is started again must know to take up a run.
+struct LastGeneration {
+  GenerationPlan plan = {};
+  std::string why = {};                     ///< the generation before ended
+  std::map<int, std::uint64_t> since = {};  ///< the place at which the first generation of each member began
+  std::uint64_t reached = 0;                ///< the furthest place that a member has reported, or ended the run at
+
+  auto operator<=>(const LastGeneration&) const = default;
+};
+
 /// The coordinator's word to a member.
 struct Order {
   enum class Kind {
@@ -60,6 +70,9 @@ class Membership {
   /// @param max_workers so many train together at most, no fewer than `workers`.
   Membership(int workers, int min_workers, int max_workers)
       : workers_(workers), min_workers_(min_workers), max_workers_(max_workers) {}
+  /// Takes up the run of a coordinator that is gone. The members of its last generation count as training in that until
+  /// they have come back and said more, or leave().
+  Membership(int min_workers, int max_workers, const LastGeneration& last);
 
   // Events. Each may lead to orders.
 
@@ -72,6 +85,9 @@ class Membership {
   /// A process that fetches the state has lost this donor, or waits for one in vain (its own id): another one gives it,
   /// if there is one.
   void fetch_again(int member, int lost);
+  /// A member of the coordinator that is gone has come back, and was told of this generation last. It is told what it
+  /// may have missed; what it has said since it was told says it again.
+  void come_back(int member, std::uint64_t generation);
   /// The first generation begins with those that are there. Does nothing if they are too few, or it has begun.
   void begin_with_fewer();
   /// A member is dead, silent or has left.
@@ -90,6 +106,7 @@ class Membership {
   std::vector<Order> take_orders();
   const GenerationPlan& generation() const { return plan_; }
   bool has_begun() const { return phase_ != Phase::kGathering; }
+  LastGeneration last() const;
   bool is_present(int member) const { return present_.contains(member); }
   std::size_t present() const { return present_.size(); }
   /// Returns whether nobody trains any more, and nobody will.

@@ -43,6 +43,12 @@ class Words {
     is_good_ = is_good_ && status == std::errc() && end == word.data() + word.size();
     return value;
   }
+  /// Returns the id of a member.
+  int id_of(std::string_view word) {
+    const std::uint64_t id = number_of(word);
+    refuse_unless(id <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
+    return static_cast<int>(id);
+  }
   std::string rest() { return printable(std::exchange(rest_, {})); }
   void refuse_unless(bool holds) { is_good_ = is_good_ && holds; }
   /// Returns whether all words were as expected, and none is left.
@@ -74,36 +80,55 @@ std::string text_of(const std::vector<Loss>& lost) {
   return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, ","));
 }
 
-void read_lost(std::string_view list, Words& words, CoordinatorLine& line) {
-  if (list == "-") return;
+std::vector<Loss> read_lost(std::string_view list, Words& words) {
+  std::vector<Loss> lost;
+  if (list == "-") return lost;
   while (!list.empty()) {
     std::string_view entry = take_until(',', list);
-    const std::uint64_t id = words.number_of(take_until(':', entry));
-    words.refuse_unless(id <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
-    Loss& loss = line.lost.emplace_back(static_cast<int>(id));
+    Loss& loss = lost.emplace_back(words.id_of(take_until(':', entry)));
     if (entry.empty()) continue;
     ResidualMass& mass = loss.mass.emplace();
     mass.place = words.number_of(take_until(':', entry));
     mass.sum = words.real_of(take_until(':', entry));
     mass.l1 = words.real_of(entry);
   }
+  return lost;
+}
+
+/// Reads the words NUMBER PLACE FIRST STOPS.
+GenerationPlan read_plan(Words& words) {
+  GenerationPlan plan;
+  plan.number = words.number();
+  plan.place = words.number();
+  plan.first = words.number();
+  const std::uint64_t stops = words.number();
+  words.refuse_unless(stops <= 1);
+  plan.stops = stops == 1;
+  return plan;
+}
+
+std::string text_of(const GenerationPlan& plan) {
+  return fmt::format("{} {} {} {}", plan.number, plan.place, plan.first, plan.stops ? 1 : 0);
+}
+
+/// Adds a member, whose id must be above those before.
+void add_member(int member, Words& words, GenerationPlan& plan) {
+  words.refuse_unless(plan.members.empty() || member > plan.members.back());
+  plan.members.push_back(member);
 }
 
 /// Reads "ID@ADDRESS".
 void read_member(std::string_view entry, Words& words, CoordinatorLine& line) {
-  const std::size_t at = std::min(entry.find('@'), entry.size());
-  const std::uint64_t id = words.number_of(entry.substr(0, at));
-  const auto door = parse_address(entry.substr(std::min(at + 1, entry.size())));
-  words.refuse_unless(door && id <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
-  line.member = static_cast<int>(id);
+  line.member = words.id_of(take_until('@', entry));
+  const auto door = parse_address(entry);
+  words.refuse_unless(door.has_value());
   line.doors.push_back(door.value_or(Address{}));
 }
 
 void read_members(std::string_view list, Words& words, CoordinatorLine& line) {
   while (!list.empty()) {
     read_member(take_until(',', list), words, line);
-    words.refuse_unless(line.plan.members.empty() || line.member > line.plan.members.back());
-    line.plan.members.push_back(line.member);
+    add_member(line.member, words, line.plan);
   }
   words.refuse_unless(!line.plan.members.empty());
 }
@@ -114,6 +139,8 @@ std::string MemberLine::text() const {
   switch (kind) {
     case Kind::kJoin:
       return fmt::format("join {} {}", place, config);
+    case Kind::kReturn:
+      return fmt::format("return {} {} {}", place, config, generation);
     case Kind::kBeat:
       return mass ? fmt::format("beat {} {} {}", mass->place, mass->sum, mass->l1) : "beat";
     case Kind::kLeave:
@@ -143,6 +170,12 @@ std::optional<MemberLine> MemberLine::parse(const std::string& line) {
     return checked(words, beat);
   }
   if (kind == "ready") return checked(words, MemberLine{Kind::kReady});
+  if (kind == "return") {
+    MemberLine back{Kind::kReturn, 0, words.number()};
+    back.config = words.number();
+    back.generation = words.number();
+    return checked(words, back);
+  }
   if (kind == "again") return checked(words, MemberLine{Kind::kAgain, 0, words.number()});
   const bool joins = kind == "join", leaves = kind == "leave";
   if (joins || leaves || kind == "finish") {
@@ -181,8 +214,8 @@ std::string CoordinatorLine::text() const {
   std::vector<std::string> members;
   for (std::size_t rank = 0; rank < doors.size(); ++rank)
     members.push_back(fmt::format("{}@{}", plan.members[rank], doors[rank].text()));
-  return fmt::format("form {} {} {} {} {} {} {} {} {}", plan.number, plan.place, plan.first, plan.stops ? 1 : 0, run,
-                     member, text_of(lost), fmt::join(members, ","), reason);
+  return fmt::format("form {} {} {} {} {} {}", text_of(plan), run, member, text_of(lost), fmt::join(members, ","),
+                     reason);
 }
 
 std::optional<CoordinatorLine> CoordinatorLine::parse(const std::string& line) {
@@ -200,28 +233,20 @@ std::optional<CoordinatorLine> CoordinatorLine::parse(const std::string& line) {
     parsed.kind = Kind::kDrop;
   } else if (kind == "form") {
     parsed.kind = Kind::kForm;
-    parsed.plan.number = words.number();
-    parsed.plan.place = words.number();
-    parsed.plan.first = words.number();
-    const std::uint64_t stops = words.number();
-    words.refuse_unless(stops <= 1);
-    parsed.plan.stops = stops == 1;
+    parsed.plan = read_plan(words);
     parsed.run = words.number();
-    const std::uint64_t member = words.number();
-    read_lost(words.next(), words, parsed);
+    const int member = words.id_of(words.next());
+    parsed.lost = read_lost(words.next(), words);
     read_members(words.next(), words, parsed);
-    words.refuse_unless(
-        std::ranges::count(parsed.plan.members, member, [](int id) { return static_cast<std::uint64_t>(id); }) == 1);
-    parsed.member = static_cast<int>(member);
+    words.refuse_unless(std::ranges::binary_search(parsed.plan.members, member));
+    parsed.member = member;
   } else if (kind == "fetch" || kind == "give") {
     parsed.kind = kind == "fetch" ? Kind::kFetch : Kind::kGive;
     parsed.run = words.number();
     if (parsed.kind == Kind::kGive) {
       read_member(words.next(), words, parsed);
     } else {
-      const std::uint64_t member = words.number();
-      words.refuse_unless(member <= static_cast<std::uint64_t>(std::numeric_limits<int>::max()));
-      parsed.member = static_cast<int>(member);
+      parsed.member = words.id_of(words.next());
     }
     return checked(words, parsed);
   } else {
@@ -229,6 +254,37 @@ std::optional<CoordinatorLine> CoordinatorLine::parse(const std::string& line) {
   }
   parsed.why = words.rest();
   return checked(words, parsed);
+}
+
+std::string JournalEntry::text() const {
+  std::vector<std::string> members;
+  for (const auto& [member, place] : last.since) members.push_back(fmt::format("{}:{}", member, place));
+  return fmt::format("journal {} {} {} {} {} {} {} {} {}", owner, token, next_id, config, text_of(last.plan),
+                     last.reached, text_of(lost), fmt::join(members, ","), one_line_message(last.why));
+}
+
+std::optional<JournalEntry> JournalEntry::parse(const std::string& line) {
+  Words words(line);
+  if (words.next() != "journal") return std::nullopt;
+  JournalEntry entry;
+  entry.owner = words.number();
+  entry.token = words.number();
+  entry.next_id = words.id_of(words.next());
+  entry.config = words.number();
+  entry.last.plan = read_plan(words);
+  entry.last.reached = words.number();
+  entry.lost = read_lost(words.next(), words);
+  std::string_view members = words.next();
+  words.refuse_unless(entry.last.plan.number > 0 && entry.last.reached >= entry.last.plan.place && !members.empty());
+  while (!members.empty()) {
+    std::string_view member = take_until(',', members);
+    const int id = words.id_of(take_until(':', member));
+    words.refuse_unless(id < entry.next_id);
+    add_member(id, words, entry.last.plan);
+    entry.last.since[id] = words.number_of(member);
+  }
+  entry.last.why = words.rest();
+  return checked(words, entry);
 }
 
 }  // namespace dragonn::comm

@@ -36,15 +36,17 @@ struct Loss {
   bool operator==(const Loss&) const = default;
 };
 
-/// A line of a member: "join PORT CONFIG", "beat" or "beat PLACE SUM L1" of its residual, "leave PLACE", "report
+/// A line of a member: "join PORT CONFIG"; "return PORT CONFIG GENERATION", to a coordinator that was started again, of
+/// one that was told of this generation last; "beat" or "beat PLACE SUM L1" of its residual, "leave PLACE", "report
 /// GENERATION PLACE WHY", "finish PLACE"; of one that fetches the state, "ready" and "again DONOR".
 struct MemberLine {
-  enum class Kind { kJoin, kBeat, kLeave, kReport, kFinish, kReady, kAgain };
+  enum class Kind { kJoin, kReturn, kBeat, kLeave, kReport, kFinish, kReady, kAgain };
   Kind kind = Kind::kBeat;
   std::uint64_t generation = 0;
-  std::uint64_t place = 0;  ///< of a join: the port at which the member accepts the others; of "again": the donor
+  std::uint64_t place = 0;  ///< of "join" and "return": the port at which the member accepts the others; of "again":
+                            ///< the donor
   std::string why = {};
-  std::uint64_t config = 0;               ///< of a join: a hash of the settings that all members must share
+  std::uint64_t config = 0;               ///< of "join" and "return": a hash of the settings that all members share
   std::optional<ResidualMass> mass = {};  ///< of a beat
 
   std::string text() const;
@@ -70,6 +72,21 @@ struct CoordinatorLine {
   std::string text() const;
   static std::optional<CoordinatorLine> parse(const std::string& line);
   bool operator==(const CoordinatorLine&) const = default;
+};
+
+/// The note of a coordinator in its journal. In the file it is a line "journal OWNER TOKEN NEXT-ID CONFIG NUMBER PLACE
+/// FIRST STOPS REACHED LOST ID:SINCE,ID:SINCE,... WHY".
+struct JournalEntry {
+  std::uint64_t owner = 0;  ///< a number of the coordinator that has written it
+  std::uint64_t token = 0;  ///< of the run: the numbers of its connections follow from it
+  int next_id = 0;          ///< that nobody has had
+  std::uint64_t config = 0;
+  LastGeneration last = {};
+  std::vector<Loss> lost = {};  ///< between the generation before and the last one
+
+  std::string text() const;
+  static std::optional<JournalEntry> parse(const std::string& line);
+  bool operator==(const JournalEntry&) const = default;
 };
 
 }  // namespace dragonn::comm

@@ -39,6 +39,7 @@ def parse_arguments():
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "join-cost.json")
     parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--table", action="store_true", help="measure nothing")
+    parser.set_defaults(steps=0)  # a signal ends the runs
     return parser.parse_args()
 
 

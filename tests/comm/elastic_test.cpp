@@ -3,8 +3,11 @@
 /// that does not fit; and the lines that they send each other.
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,8 +15,11 @@
 #include <doctest/doctest.h>
 
 #include "comm/elastic/coordinator.h"
+#include "comm/elastic/journal.h"
 #include "comm/elastic/member.h"
 #include "comm/tcp/tcp.h"
+#include "core/error.h"
+#include "core/file.h"
 #include "core/log.h"
 #include "tests/comm/tcp_support.h"
 #include "tests/comm/timing.h"
@@ -41,6 +47,7 @@ Outcome train(const MemberOptions& options, std::uint64_t places, const std::fun
           const std::shared_ptr<void> unwatch(nullptr, [&](void*) { member.watch(nullptr); });
           while (outcome.place < places) {
             if (act) act(outcome.place);
+            if (member.is_stopping()) throw std::runtime_error("stops");
             if (member.is_over()) throw CommError("the generation is over");
             try {
               communicator.barrier();
@@ -117,6 +124,122 @@ TEST_CASE("elastic: when a member leaves the others go on from the same place, i
   }
 }
 
+TEST_CASE("elastic: a coordinator that is started again with its journal takes the members up where they are") {
+  for (const bool loses_member : {false, true}) {
+    CAPTURE(loses_member);
+    const TemporaryFolder folder;
+    CoordinatorOptions options = options_in(folder, 3);
+    options.heartbeat_timeout_s = short_deadline(2);
+    options.journal = folder.path() / "journal";
+    std::optional<std::jthread> coordinator;
+    const auto start = [&] {
+      coordinator.emplace([&](const std::stop_token& stop) { RunCoordinator(options).serve(stop); });
+    };
+    start();
+    std::vector<Outcome> outcomes(3);
+    std::vector<std::jthread> threads;
+    for (int id = 0; id < 3; ++id) {
+      threads.emplace_back([&, id] {
+        outcomes[static_cast<std::size_t>(id)] = train({.id = id,
+                                                        .rendezvous = options.rendezvous,
+                                                        .timeout_s = options.timeout_s,
+                                                        .heartbeat_timeout_s = options.heartbeat_timeout_s,
+                                                        .coordinator_timeout_s = 60},
+                                                       9, [&, id](std::uint64_t place) {
+                                                         if (id == 0 && place == 3) coordinator.reset();
+                                                         // Of what happens without a coordinator the next one hears.
+                                                         if (id == 2 && place == 4 && loses_member) throw Left();
+                                                         if (id == 0 && place == (loses_member ? 4 : 6)) start();
+                                                       });
+      });
+    }
+    threads.clear();
+    coordinator->join();
+    for (int id = 0; id < 3; ++id) {
+      CAPTURE(id);
+      const Outcome& outcome = outcomes[static_cast<std::size_t>(id)];
+      const bool leaves = id == 2 && loses_member;
+      CHECK(outcome.error == (leaves ? "left" : ""));
+      if (leaves) continue;
+      CHECK(outcome.sizes == (loses_member ? std::vector<std::size_t>{3, 3, 3, 3, 2, 2, 2, 2, 2}
+                                           : std::vector<std::size_t>{3, 3, 3, 3, 3, 3, 3, 3, 3}));
+    }
+    CHECK_FALSE(std::filesystem::exists(options.journal));  // the run is over
+  }
+}
+
+TEST_CASE("elastic: without a coordinator that has the journal members train on, and then stop") {
+  const TemporaryFolder folder;
+  CoordinatorOptions options = options_in(folder, 2);
+  options.heartbeat_timeout_s = short_deadline(2);
+  std::optional<std::jthread> coordinator;
+  coordinator.emplace([&](const std::stop_token& stop) { RunCoordinator(options).serve(stop); });
+  std::vector<Outcome> outcomes(2);
+  std::vector<std::jthread> threads;
+  for (int id = 0; id < 2; ++id) {
+    threads.emplace_back([&, id] {
+      outcomes[static_cast<std::size_t>(id)] =
+          train({.id = id,
+                 .rendezvous = options.rendezvous,
+                 .timeout_s = options.timeout_s,
+                 .heartbeat_timeout_s = options.heartbeat_timeout_s,
+                 .coordinator_timeout_s = short_deadline(1)},
+                1000000, [&, id](std::uint64_t place) {
+                  // One without the journal does not know them.
+                  if (id == 0 && place == 2) coordinator.reset();
+                  if (id == 0 && place == 3)
+                    coordinator.emplace([&](const std::stop_token& stop) { RunCoordinator(options).serve(stop); });
+                });
+    });
+  }
+  threads.clear();
+  for (const Outcome& outcome : outcomes) {
+    CAPTURE(outcome.error);
+    CHECK(outcome.place > 3);  // they did not wait
+    CHECK((outcome.error == "stops" || outcome.error.find("is no member any more") != std::string::npos));
+  }
+}
+
+TEST_CASE("elastic: of two coordinators with one journal the last one decides, and other files are refused") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "journal";
+  JournalEntry entry{.token = 1, .next_id = 3, .config = 4};
+  entry.last = {.plan = {.number = 2, .place = 5, .members = {0, 2}, .first = 3},
+                .why = "member 1: its connection has ended",
+                .since = {{0, 0}, {2, 0}},
+                .reached = 5};
+  entry.lost = {{1, ResidualMass{4, -0.25, 1.5}}};
+  Journal first(path), second(path);
+  CHECK_FALSE(first.read());
+  first.write(entry);
+  const auto left = second.read();
+  REQUIRE(left);
+  CHECK(left->last == entry.last);
+  CHECK(left->lost == entry.lost);
+  second.take_over(*left);
+  CHECK_THROWS_AS(first.write(entry), CommError);
+  first.remove();
+  CHECK(second.read() == second.read());
+  CHECK(std::filesystem::exists(path));
+  second.remove();
+  CHECK_FALSE(std::filesystem::exists(path));
+  // A coordinator whose journal somebody has removed does not bring the run back.
+  CHECK_THROWS_AS(second.write(entry), CommError);
+  for (const std::string text : {"", "hello\n", "journal 1 2 3\n"}) {
+    CAPTURE(text);
+    write_file_atomically(path, std::string_view(text));
+    CHECK_THROWS_AS(second.read(), DataError);
+    CoordinatorOptions options = options_in(folder, 1);
+    options.journal = path;
+    CHECK_THROWS_AS(RunCoordinator{options}, DataError);
+  }
+  for (const char* bad : {"journal 1 2 3 4 2 5 3 0 5 0:0,2:0", "journal 1 2 3 4 0 5 3 0 5 - 0:0,2:0 w",
+                          "journal 1 2 3 4 2 5 3 0 5 - 2:0,0:0 w", "journal 1 2 3 4 2 5 3 0 5 - 0:0,3:0 w",
+                          "journal 1 2 3 4 2 5 3 0 4 - 0:0,2:0 w", "journal 1 2 3 4 2 5 3 0 5 -  w"})
+    CHECK_FALSE(JournalEntry::parse(bad).has_value());
+  CHECK(JournalEntry::parse("journal 1 2 3 4 2 5 3 0 5 - 0:0,2:0 w"));
+}
+
 TEST_CASE("elastic: too few that come in time, and a process of another number, learn why") {
   const TemporaryFolder folder;
   CoordinatorOptions options = options_in(folder, 3);
@@ -177,7 +300,8 @@ TEST_CASE("elastic: lines are read as they are written, and others are refused")
   CHECK(CoordinatorLine::parse(stop.text()) == stop);
   for (const MemberLine& line :
        {MemberLine{MemberLine::Kind::kJoin, 0, 4000, "", ~0ULL}, MemberLine{},
-        MemberLine{MemberLine::Kind::kReport, 2, 9, "a b"}, MemberLine{MemberLine::Kind::kFinish, 0, 7}})
+        MemberLine{MemberLine::Kind::kReturn, 3, 4000, "", 17}, MemberLine{MemberLine::Kind::kReport, 2, 9, "a b"},
+        MemberLine{MemberLine::Kind::kFinish, 0, 7}})
     CHECK(MemberLine::parse(line.text()) == line);
   for (const char* bad : {"", "hello", "join", "join x", "join 1", "join 1 2 3", "report 1", "beat 1", "finish -1"})
     CHECK_FALSE(MemberLine::parse(bad));

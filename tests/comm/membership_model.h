@@ -28,6 +28,7 @@ struct Model {
   int joiners = 0;   ///< processes that may come when the run has begun, one after the other
   int breaks = 0;    ///< of streams of state to them
   int max_workers = 9;
+  int restarts = 0;  ///< of the coordinator, which has its journal alone
 
   int processes() const { return members + joiners; }
 };
@@ -54,6 +55,7 @@ struct Actor {
   bool is_asked = false;      // to leave it in front of its next agreement
   bool has_state = true;      // of the run
   bool leaves = false;        // has said that it wants to leave
+  bool has_ended = false;     // the run, and a coordinator has heard of it
   unsigned words = 0;         // of the members that are in the agreement, too
   std::vector<int> group = {};
   std::set<int> takers = {};                // those to which it gives the state
@@ -64,7 +66,7 @@ struct Actor {
 
 /// A member's word to the coordinator.
 struct Report {
-  enum class Kind { kReport, kLeave, kEnd, kReady, kAgain };
+  enum class Kind { kReport, kLeave, kEnd, kReady, kAgain, kReturn };
   Kind kind = Kind::kReport;
   std::uint64_t generation = 0, place = 0;
   int donor = 0;
@@ -78,7 +80,9 @@ struct World {
   std::vector<std::vector<Report>> reports;  // under way, by member, in order
   std::vector<std::vector<Order>> orders;
   std::set<std::pair<int, int>> cut;  // links of the present generation, both ways
-  int deaths = 0, silences = 0, cuts = 0, leaves = 0, breaks = 0;
+  LastGeneration journal = {};
+  std::set<int> missing = {};  // members of the coordinator before, which have not come back
+  int deaths = 0, silences = 0, cuts = 0, leaves = 0, breaks = 0, restarts = 0;
 
   auto operator<=>(const World&) const = default;
 };
@@ -120,6 +124,7 @@ class Search {
       const std::size_t without_faults = moves_;
       for (int member = 0; member < model_.processes(); ++member) disturb(world, member);
       for (int joiner = model_.members; joiner < model_.processes(); ++joiner) join(world, joiner);
+      restart(world);
       check(world);
       if (without_faults == before) check_end(world);
     }
@@ -138,7 +143,13 @@ class Search {
     if (const auto [place, is_new] = seen_.insert(std::move(world)); is_new) left_.push_back(&*place);
   }
   static void send_orders(World& world) {
+    const LastGeneration last = world.coordinator.last();
+    if (last.plan.number > world.journal.plan.number || last.reached > world.journal.reached) {
+      world.journal = last;
+      world.journal.why.clear();
+    }
     for (Order& order : world.coordinator.take_orders()) {
+      if (world.missing.contains(order.member)) continue;  // nobody hears it
       order.why.clear();
       world.orders[at(order.member)].push_back(order);
     }
@@ -312,11 +323,46 @@ class Search {
     }
     add(std::move(world));
   }
+  /// The coordinator ends with all that is under way from and to it, and is started again.
+  void restart(const World& world) {
+    if (world.restarts == model_.restarts || world.coordinator.is_over()) return;
+    World next = world;
+    ++next.restarts;
+    next.coordinator = Membership(model_.min_workers, model_.max_workers, world.journal);
+    next.missing = {world.journal.plan.members.begin(), world.journal.plan.members.end()};
+    for (int member = 0; member < model_.processes(); ++member) {
+      Actor& actor = next.actors[at(member)];
+      const std::vector<Report> unheard = std::exchange(next.reports[at(member)], {});
+      next.orders[at(member)].clear();
+      actor.takers.clear();
+      const bool has_trained = actor.generation > 0;
+      if (!has_trained && (actor.state == State::kFetching || actor.state == State::kWaiting))
+        actor.state = State::kDropped;  // it ends
+      const bool has_ended = actor.state == State::kFinished || actor.state == State::kStopped;
+      const bool is_heard = std::ranges::find(unheard, Report::Kind::kEnd, &Report::kind) == unheard.end();
+      if (!has_trained || actor.state == State::kDead || actor.state == State::kDropped || (has_ended && is_heard))
+        continue;
+      std::vector<Report>& reports = next.reports[at(member)];
+      reports.push_back({Report::Kind::kReturn, actor.generation});
+      if (actor.leaves) reports.push_back({Report::Kind::kLeave, actor.generation, actor.place});
+      if (actor.state == State::kReported) reports.push_back({Report::Kind::kReport, actor.generation, actor.place});
+      if (has_ended) reports.push_back({Report::Kind::kEnd, actor.generation, actor.place});
+    }
+    add(std::move(next));
+  }
   void hear_report(World world, int member) {
     if (world.reports[at(member)].empty()) return;
     const Report report = world.reports[at(member)].front();
     world.reports[at(member)].erase(world.reports[at(member)].begin());
-    if (report.kind == Report::Kind::kEnd) {
+    if (report.kind == Report::Kind::kReturn) {
+      if (world.missing.erase(member) > 0) {
+        world.coordinator.come_back(member, report.generation);
+      } else {
+        world.reports[at(member)].clear();
+        world.orders[at(member)].push_back({.kind = Order::Kind::kDrop, .member = member});
+      }
+    } else if (report.kind == Report::Kind::kEnd) {
+      world.actors[at(member)].has_ended |= world.coordinator.is_present(member);
       world.coordinator.finish(member, report.place);
     } else if (report.kind == Report::Kind::kReady) {
       world.coordinator.ready(member);
@@ -344,9 +390,10 @@ class Search {
       add(std::move(next));
     }
     // The coordinator learns of a death, and perhaps not of what the dead had said.
-    if (actor.state == State::kDead && world.coordinator.is_present(member)) {
+    if (is_lost(world, member)) {
       World next = world;
       next.reports[at(member)].clear();
+      next.missing.erase(member);
       next.coordinator.leave(member, "");
       send_orders(next);
       add(std::move(next));
@@ -354,6 +401,7 @@ class Search {
     if (is_at_work && world.silences < model_.silences && world.coordinator.is_present(member)) {
       World next = world;
       ++next.silences;
+      next.missing.erase(member);
       next.reports[at(member)].clear();
       next.coordinator.leave(member, "");
       next.orders[at(member)].push_back({.kind = Order::Kind::kDrop, .member = member});
@@ -381,9 +429,10 @@ class Search {
   void check(const World& world) const {
     std::vector<std::uint64_t> longest;
     const auto counts_here = [&](int member) {
-      const State state = world.actors[at(member)].state;
-      return state != State::kDead && state != State::kDropped && world.coordinator.is_present(member) &&
-             world.actors[at(member)].has_state;
+      const Actor& actor = world.actors[at(member)];
+      const bool is_there =
+          actor.state != State::kDead && actor.state != State::kDropped && world.coordinator.is_present(member);
+      return (is_there || actor.has_ended) && actor.has_state;
     };
     for (int member = 0; member < model_.processes(); ++member)
       if (counts_here(member) && world.actors[at(member)].history.size() > longest.size())
@@ -416,8 +465,14 @@ class Search {
   }
   bool has_unknown_death(const World& world) const {
     for (int member = 0; member < model_.processes(); ++member)
-      if (world.actors[at(member)].state == State::kDead && world.coordinator.is_present(member)) return true;
+      if (is_lost(world, member)) return true;
     return false;
+  }
+  /// Returns whether a member is gone, and the coordinator has not learnt of it: it is dead, or will not come back.
+  static bool is_lost(const World& world, int member) {
+    const bool returns = !world.reports[at(member)].empty();
+    const bool is_dead = world.actors[at(member)].state == State::kDead;
+    return world.coordinator.is_present(member) && (is_dead || (world.missing.contains(member) && !returns));
   }
 
   Model model_;

@@ -71,6 +71,25 @@ TEST_CASE("membership: whenever a process joins, it has the state of the others,
   }
 }
 
+TEST_CASE("membership: whenever the coordinator ends, one that has its journal leads the members to the same places") {
+  for (const Model& model :
+       {Model{.members = 2, .places = 2, .restarts = 1}, Model{.members = 2, .places = 2, .deaths = 1, .restarts = 1},
+        Model{.members = 2, .places = 1, .silences = 1, .restarts = 1},
+        Model{.members = 2, .places = 1, .cuts = 1, .restarts = 1},
+        Model{.members = 2, .places = 1, .leaves = 1, .restarts = 1},
+        Model{.members = 2, .places = 1, .deaths = 1, .restarts = 2}, Model{.members = 3, .places = 1, .restarts = 1},
+        Model{.members = 1, .places = 2, .joiners = 1, .restarts = 1}}) {
+    CAPTURE(model.members);
+    CAPTURE(model.deaths);
+    CAPTURE(model.joiners);
+    Search search(model);
+    search.run();
+    std::set<int> all;
+    for (int member = 0; member < model.processes(); ++member) all.insert(member);
+    CHECK(search.ends().contains({all, {}}));
+  }
+}
+
 TEST_CASE("membership: who gets a signal leaves and the others go on, and where too few would be left the run stops") {
   for (const Model& model :
        {Model{.members = 2, .places = 2, .leaves = 1}, Model{.members = 3, .places = 1, .leaves = 1},

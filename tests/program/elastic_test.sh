@@ -62,6 +62,33 @@ kill -KILL "$coordinator"
 ended alone 75 75
 grep -q 'the coordinator has ended' alone.1.log && has_checkpoint alone || fail "alone: $(cat alone.1.log)"
 
+# A coordinator that is started again with its journal takes up the run, also where a worker has died meanwhile.
+again=(--set comm.coordinator=separate --set comm.coordinator_timeout_s=60)
+HEARTBEAT=5 coordinate again 3 --journal "$WORK/journal"
+HEARTBEAT=5 start again 3 "${long[@]}" "${again[@]}" --set train.max_steps=20000
+wait_until "${ids[0]}" has_steps again 50 || fail "again: no steps"
+kill -KILL "$coordinator"
+wait "$coordinator" 2>/dev/null
+[ -s journal ] || fail "again: no journal"
+wait_until "${ids[0]}" grep -q 'the coordinator has ended; it trains on' again.1.log || fail "again: $(tail -3 again.1.log)"
+HEARTBEAT=5 coordinate again 3 --journal "$WORK/journal"
+wait_until "${ids[0]}" grep -q 'there is a coordinator again' again.1.log || fail "again: $(tail -3 again.1.log again.coordinator.log)"
+kill -KILL "$coordinator" "${ids[1]}"
+wait "$coordinator" 2>/dev/null
+HEARTBEAT=5 coordinate again 3 --journal "$WORK/journal"
+ended again 0 137 0
+wait "$coordinator" || fail "again: the coordinator: $(cat again.coordinator.log)"
+grep -q 'takes up the run in generation 1, of the members 0, 1, 2' again.coordinator.log || fail "again: $(cat again.coordinator.log)"
+[ ! -e journal ] || fail "again: the journal is still there"
+[ "$(generations again)" = 2 ] || fail "again: $(cat again/membership.jsonl)"
+replayed again
+echo nonsense >journal
+status=0
+timeout 60 "$BIN/dragonn" coordinator quick.toml --set comm.elastic=true --set "comm.rendezvous=file:$WORK/again.meet" --journal "$WORK/journal" \
+  >bad.log 2>&1 || status=$?
+[ "$status" != 0 ] && grep -q "$WORK/journal: no journal of a coordinator" bad.log || fail "a bad journal: $status: $(cat bad.log)"
+rm journal
+
 # A worker that gets a signal leaves, also within a round of local steps; where the coordinator gets it, all stop.
 round=(--set update.scheme=local --set update.inner_steps=100000000)
 for case in "left" "left-round ${round[*]}"; do

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Training under a real Slurm: a controller and two nodes, in namespaces of their own for hosts' names, network, processes and
 # mounts, so that nothing of it meets the machine's own Slurm or outlives the test. Cases: srun with PMIx; plain srun over
-# TCP; a job that a signal stops before its time is over, and that is requeued and goes on; scancel.
+# TCP; a job that a signal stops before its time is over, and that is requeued and goes on; scancel; workers of an elastic run as jobs
+# of their own, of which one is preempted and comes back.
 readonly needed='slurmctld slurmd srun sbatch munged unshare nsenter setpriv ip'
 for command in $needed; do
   PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null ||
@@ -160,6 +161,27 @@ case_scancel() {
   "$DRAGONN_TRAIN" --evaluate cancel --set comm.backend=local >evaluation.json 2>&1 || fail "scancel: its checkpoint: $(cat evaluation.json)"
 }
 
+# The worker that is preempted leaves and ends with 75; its job goes back into the queue, and becomes a new member.
+has_members() { grep -q "\"members\":\[$2\]" "$1/membership.jsonl" 2>/dev/null; } # RUN_DIR IDS
+case_elastic() {
+  local job coordinator meeting=(--set comm.elastic=true --set comm.rendezvous=tcp:$subnet.1:29600)
+  "$BIN/dragonn" coordinator quick.toml --workers 2 "${meeting[@]}" --journal "$WORK/elastic.journal" >elastic.log 2>&1 &
+  coordinator=$!
+  job=$(sbatch --parsable --array=0-1 --output=elastic.%a.out "$ROOT/scripts/elastic.sbatch" quick.toml elastic "${meeting[@]}" \
+    --set train.epochs=1000000)
+  within 60 has_logged elastic || { show_logs; fail "elastic: does not begin: $(cat elastic.?.out elastic.log)"; return; }
+  scancel --batch --signal=USR1 "${job}_1"
+  within 30 has_members elastic 0 || fail "elastic: the other one does not go on: $(cat elastic/membership.jsonl elastic.1.out)"
+  within 240 has_members elastic 0,2 || { show_logs; fail "elastic: it does not come back: $(tail -20 elastic.1.out)"; }
+  scancel "$job"
+  within 120 nobody_trains
+  within 30 job_is "${job}_0" CANCELLED || fail "elastic: the job is $(job_field "${job}_0" JobState)"
+  kill $coordinator 2>/dev/null
+  wait $coordinator 2>/dev/null
+  "$BIN/dragonn" replay elastic --until "$(sed -n 's/.*"step":\([0-9]*\),.*/\1/p' elastic/membership.jsonl | tail -1)" >replay.log 2>&1 ||
+    fail "elastic: the replay: $(tail -3 replay.log)"
+}
+
 long=(--set train.epochs=40) endless=(--set train.epochs=1000000 --set checkpoint.every_epochs=1)
 short_hash=$(reference) long_hash=$(reference "${long[@]}")
 start_cluster
@@ -172,4 +194,5 @@ run_case case_srun pmix --mpi=pmix
 run_case case_srun tcp --mpi=none --set comm.backend=tcp
 run_case case_requeue
 run_case case_scancel
+run_case case_elastic
 finish

@@ -237,6 +237,7 @@ int run_elastic(const Job& job, int id) {
                                     .rendezvous = coordinator.rendezvous,
                                     .timeout_s = coordinator.timeout_s,
                                     .heartbeat_timeout_s = coordinator.heartbeat_timeout_s,
+                                    .coordinator_timeout_s = config.coordinator_timeout_s,
                                     .secret = coordinator.secret};
   auto member = std::make_unique<comm::Member>(options);
   for (;;) {

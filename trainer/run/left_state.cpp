@@ -153,12 +153,15 @@ std::unique_ptr<LeftState> LeftState::copy_of(std::span<const std::byte> bytes, 
   return copy;
 }
 
-void LeftState::keep_from(LeftState& former) {
+void LeftState::keep_from(const LeftState& former) {
   std::istringstream names(kept_);
   for (std::string name; std::getline(names, name);) {
     const bool is_shared = name.starts_with(kShared);
     name.erase(0, std::strlen(is_shared ? kShared : kOwn));
-    (is_shared ? shared : own).put_field(name, (is_shared ? former.shared : former.own).take_field(name));
+    const auto& fields = (is_shared ? former.shared : former.own).fields();
+    const auto kept = fields.find(name);
+    if (kept == fields.end()) throw DataError(fmt::format("a copy of the state has no field '{}' to keep", name));
+    (is_shared ? shared : own).put_field(name, kept->second);
   }
   origin_ = former.origin_;
   kept_.clear();

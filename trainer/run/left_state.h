@@ -64,7 +64,7 @@ class LeftState final : public StateSource {
   /// Returns what a copy with this inventory lacks to be equal to this state, and the names of what it keeps.
   std::vector<std::byte> bytes_for(const std::string& inventory, const StaysWithRank& stays_with_rank) const;
   /// Takes what `former` has and keeps, of a copy that was made for it.
-  void keep_from(LeftState& former);
+  void keep_from(const LeftState& former);
 
   int rank_, workers_;
   bool is_copy_ = false;
