@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Holds what `dragonn plan` proposes against all that it could have proposed: each point is a model and a network. One call plans
 as a user would, another one (--all) tries every candidate on the same virtual cluster; the first proposal should take no longer
-than the best of all by more than 5 %. dragonn-train then runs the first proposal with the model itself, and should take the time
-that was predicted.
+than the best of all by more than 5 %. dragonn-train then runs the first proposal with the model itself, without the density's schedule,
+and should take the time that was predicted.
 
 Usage:
   scripts/plan_grid.py --output grid.json [--grid small|full] [--markdown FILE] [--bin build/release/bin] [--points N]
@@ -24,8 +24,10 @@ from runs import BIN, CLUSTER, Rows, make_parser, metrics, output_of, run_main, 
 
 # A proposal that takes longer than the best of all by more than this misses; by wall clock the second.
 TOLERANCE, WALL_TOLERANCE = 0.05, 0.10
-# The virtual time of dragonn-train differs from the prediction, where counts depend on gradients.
-STEPS, WALL_STEPS, WARM_UP = 40, 30, 3
+# The virtual time of dragonn-train differs from the prediction, where counts depend on gradients. They settle in so many steps.
+STEPS, WALL_STEPS, WARM_UP, SETTLING = 40, 30, 3, 32
+# With local steps at least so many rounds.
+ROUNDS = 5
 
 COMMON = ["train.epochs=1000", "train.eval_every_epochs=0", "checkpoint.every_epochs=0", "train.replica_check_every=0",
           "logging.every_steps=1", "logging.advice=false", "train.batch_size=1"]
@@ -95,15 +97,18 @@ class Runner:
         return json.loads(output_of([self.program("dragonn"), "plan", self.config, *sets(settings), "--json", "-", *more]))
 
     def seconds_per_step(self, settings, steps, launcher=()):
-        """The time of a step of dragonn-train behind the first ones, as a mean over whole rounds."""
+        """The time of a step of dragonn-train behind the first ones, as a mean over whole rounds, of which there are some."""
+        inner_steps = [int(s.partition("=")[2]) for s in settings if s.startswith("update.inner_steps=")]
+        warm_up = WARM_UP + (SETTLING if "compression.method=oktopk" in settings else 0)
+        steps = max(steps + warm_up, ROUNDS * max(inner_steps, default=1))
         output = self.folder / "run"
         shutil.rmtree(output, ignore_errors=True)
         output_of([*launcher, self.program("dragonn-train"), self.config, "--output", output,
-                   *sets(settings + [f"train.max_steps={steps}"])])
+                   *sets(settings + ["compression.density_schedule=constant", f"train.max_steps={steps}"])])
         lines = [(line["step"], line["time"]) for line in metrics(output, "step")]
         # The last exchange of a run is of everything, whenever it comes.
-        lines = lines[WARM_UP if len(lines) > 2 * WARM_UP else 1:-1]
-        return lines
+        (begin, start), *_, (end, stop) = lines[warm_up if len(lines) > 2 * warm_up else 1:-1]
+        return (stop - start) / (end - begin)
 
     def measure(self, p):
         base = self.base(p)
@@ -114,12 +119,11 @@ class Runner:
         allowed = [c for c in times.values() if more or c["convergence"] != "unknown"]
         best = min(allowed, key=lambda c: c["seconds"])
         mine = times[" ".join(first["settings"])]["seconds"]
-        lines = self.seconds_per_step(base + first["settings"], STEPS)
-        (begin, start), (end, stop) = lines[0], lines[-1]
+        train_seconds = self.seconds_per_step(base + first["settings"], STEPS)
         return {**p, "proposal": first["family"], "changes": first["changes"], "seconds": mine, "predicted": first["seconds"],
                 "best": best["family"], "best_settings": best["settings"], "best_seconds": best["seconds"],
                 "ratio": mine / best["seconds"], "own_seconds": everything["own"]["seconds"],
-                "train_seconds": (stop - start) / (end - begin), "listed": planned["search"]["listed"],
+                "train_seconds": train_seconds, "listed": planned["search"]["listed"],
                 "tried": planned["search"]["tried"], "search_seconds": planned["search"]["seconds"],
                 "right": mine <= (1 + TOLERANCE) * best["seconds"]}
 
@@ -140,9 +144,8 @@ class Runner:
         walls = {}
         for _ in range(self.options.rounds):
             for c in [first, *others]:
-                lines = self.seconds_per_step(base + c["settings"], WALL_STEPS, cluster)
-                (begin, start), (end, stop) = lines[0], lines[-1]
-                walls.setdefault(" ".join(c["settings"]), []).append((stop - start) / (end - begin))
+                taken = self.seconds_per_step(base + c["settings"], WALL_STEPS, cluster)
+                walls.setdefault(" ".join(c["settings"]), []).append(taken)
         seconds = {settings: statistics.median(times) for settings, times in walls.items()}
         mine = seconds[" ".join(first["settings"])]
         return {**p, "network": json.loads(links.read_text()), "step_seconds": planned["step"]["seconds"], "proposal": first["family"],
@@ -179,12 +182,13 @@ def main():
     parser.add_argument("--points", type=int, default=10**6)
     parser.add_argument("--models", type=words, default=list(MODELS))
     parser.add_argument("--hosts", type=int, default=0)
-    parser.add_argument("--rates", nargs="+", default=["50mbit", "200mbit", "100mbit,100mbit,100mbit,20mbit", "20mbit/100mbit"],
+    parser.add_argument("--host-model", default="gpt2", choices=MODELS, help="that the hosts train")
+    parser.add_argument("--rates", nargs="+", default=["50mbit", "10mbit", "100mbit,100mbit,100mbit,20mbit", "20mbit/100mbit"],
                         help="rates of the hosts of each network, as scripts/netns_cluster.sh takes them")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     points = [p for p in grid_of(options.grid) if p["model"] in options.models] if not options.hosts else [
-        {"model": "resnet20", "rate": rate, "workers": options.hosts} for rate in options.rates]
+        {"model": options.host_model, "rate": rate, "workers": options.hosts} for rate in options.rates]
     rows, left = Rows(options.output), options.points
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(options, pathlib.Path(folder))

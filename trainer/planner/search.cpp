@@ -160,13 +160,15 @@ class Trials {
 }  // namespace
 
 TrialLength short_trial(const RunSpec& config) {
-  return {.ahead = least_ahead(config), .counted = config.update.steps_locally() ? std::uint64_t{1} : 2};
+  if (config.update.steps_locally()) return {.ahead = least_ahead(config), .counted = 1};
+  // Before counts settle they may be ten times as high: a reused threshold meets residuals that grow.
+  return {.ahead = std::max(least_ahead(config), unsettled(config)), .counted = 2};
 }
 
 TrialLength long_trial(const RunSpec& config) {
-  if (config.update.steps_locally()) return {.ahead = least_ahead(config), .counted = 2};
-  return {.ahead = std::max(least_ahead(config), unsettled(config)),
-          .counted = std::max<std::uint64_t>(6, unsettled(config))};
+  TrialLength length = short_trial(config);
+  length.counted = config.update.steps_locally() ? 2 : std::max<std::uint64_t>(6, unsettled(config));
+  return length;
 }
 
 SearchReport search(std::vector<Candidate>& candidates, const TryCandidate& try_candidate, const SearchRules& rules) {
