@@ -30,6 +30,7 @@ struct Cluster {
   double silent = 0.5;                ///< share of failures without a word: stopped processes, cut links
   double heartbeat = 5;               ///< after which a silent worker is taken for dead
   double back = 30;                   ///< from a failure to the return of a worker
+  double stream = 10;                 ///< from the return of a worker until it has the state, while the others train
   double join = 1;                    ///< from the beginning of a generation with new workers to its first step
   double form = 0.1;                  ///< the same without new workers
   double restart = 30;                ///< of all workers, with fixed membership
@@ -82,7 +83,7 @@ class ElasticRun {
   Goodput run() {
     while (now_ < cluster_.seconds && !membership_.is_over()) {
       const double due = std::min({failures_.next(), returns_.empty() ? kNever : returns_.front(),
-                                   silences_.empty() ? kNever : silences_.front().at, agreement_});
+                                   silences_.empty() ? kNever : silences_.front().at, agreement_, next_stream()});
       goodput_.possible +=
           (std::min(due, cluster_.seconds) - now_) * static_cast<double>(alive_.size()) / cluster_.step;
       now_ = due;
@@ -94,6 +95,8 @@ class ElasticRun {
       } else if (!returns_.empty() && due == returns_.front()) {
         returns_.pop();
         come();
+      } else if (due == next_stream()) {
+        end_stream();
       } else {
         const int member = silences_.front().member;
         silences_.pop();
@@ -113,6 +116,25 @@ class ElasticRun {
     double at;
     int member;
   };
+  struct Stream {
+    double end;
+    int donor;
+  };
+
+  double next_stream() const {
+    double next = kNever;
+    for (const auto& [taker, stream] : streams_) next = std::min(next, stream.end);
+    return next;
+  }
+
+  /// A process has the state of the run.
+  void end_stream() {
+    const auto ended = std::ranges::find(streams_, now_, [](const auto& entry) { return entry.second.end; });
+    const int taker = ended->first;
+    streams_.erase(ended);
+    membership_.ready(taker);
+    obey();
+  }
 
   void come() {
     const int member = next_id_++;
@@ -131,6 +153,9 @@ class ElasticRun {
     // Nobody comes out of an agreement that a member does not enter; one that waits for a generation is in none.
     if (victim->second.generation > 0) agreement_ = kNever;
     alive_.erase(victim);
+    streams_.erase(member);
+    for (auto& [taker, stream] : streams_)
+      if (stream.donor == member) stream.end = kNever;  // until another one gives the state
     returns_.push(now_ + cluster_.back);
     if (!is_silent) return leave(member, "its connection has ended");
     silences_.push({now_ + cluster_.heartbeat, member});
@@ -168,7 +193,13 @@ class ElasticRun {
       for (const comm::Order& order : orders) {
         const auto found = alive_.find(order.member);
         if (found == alive_.end()) continue;  // it does not hear
-        if (order.kind == comm::Order::Kind::kDrop) alive_.erase(found);
+        if (order.kind == comm::Order::Kind::kGive && alive_.contains(order.taker))
+          streams_[order.taker] = {now_ + cluster_.stream, order.member};
+        if (order.kind == comm::Order::Kind::kDrop) {
+          streams_.erase(order.member);
+          alive_.erase(found);
+          continue;
+        }
         if (order.kind == comm::Order::Kind::kYield) found->second.yields = true;
         if (order.kind == comm::Order::Kind::kEnd) {
           agreement_ = kNever;
@@ -206,9 +237,10 @@ class ElasticRun {
   std::uint64_t place_ = 0;
   double agreement_ = kNever;  // when all are through the one that they are in
   bool is_beginning_ = true;
-  std::map<int, Process> alive_;  // by id: those that are no member yet, too
-  std::queue<double> returns_;    // ascending, as all are away for the same time
-  std::queue<Silence> silences_;  // ascending, too
+  std::map<int, Process> alive_;   // by id: those that are no member yet, too
+  std::map<int, Stream> streams_;  // by taker
+  std::queue<double> returns_;     // ascending, as all are away for the same time
+  std::queue<Silence> silences_;   // ascending, too
   int next_id_ = 0, newest_ = -1;
 };
 
@@ -253,6 +285,7 @@ class GoodputBenchmark final : public Benchmark {
     command.add_option("--step", cluster_.step, "Seconds of a step")->check(CLI::PositiveNumber);
     seconds("--heartbeat", cluster_.heartbeat, "Seconds after which a silent worker is taken for dead");
     seconds("--back", cluster_.back, "Seconds from a failure to the return of a worker");
+    seconds("--stream", cluster_.stream, "Seconds in which a worker gets the state, while the others train");
     seconds("--join", cluster_.join, "Seconds to the first step of a generation with new workers");
     seconds("--form", cluster_.form, "Seconds to the first step of any other generation");
     seconds("--restart", cluster_.restart, "Seconds of a restart of all workers, with fixed membership");
@@ -274,6 +307,7 @@ class GoodputBenchmark final : public Benchmark {
                       {"silent", cluster.silent},
                       {"heartbeat_seconds", cluster.heartbeat},
                       {"back_seconds", cluster.back},
+                      {"stream_seconds", cluster.stream},
                       {"join_seconds", cluster.join},
                       {"restart_seconds", cluster.restart},
                       {"checkpoint_steps", cluster.checkpoint_steps},
@@ -300,8 +334,8 @@ class GoodputBenchmark final : public Benchmark {
 const Registration<BenchmarkEntry> registration{
     {{"goodput", "Simulates what failures leave of an elastic run's speed, and of a restarted one's"},
      [] { return std::make_unique<GoodputBenchmark>(); },
-     {.conditions = {"workers", "step_seconds", "silent", "heartbeat_seconds", "back_seconds", "join_seconds",
-                     "restart_seconds", "checkpoint_steps"},
+     {.conditions = {"workers", "step_seconds", "silent", "heartbeat_seconds", "back_seconds", "stream_seconds",
+                     "join_seconds", "restart_seconds", "checkpoint_steps"},
       .results = {"steps_to_failure", "elastic", "fixed", "failures"}},
      {"goodput", "goodput --workers 8 --step 30 --steps-to-failure 20,100 --join 60", "goodput --silent 1 --json -"}}};
 
