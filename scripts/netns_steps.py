@@ -11,7 +11,7 @@ step computes for as long as it did on the hosts (`network.step_ms`), all parts 
 processes do to each other on few cores is no matter of the network. Times are medians over rounds, from exchange to exchange.
 
 Writes all rows to JSON (a row of an earlier call is kept and not measured again unless --again), and prints the table in Markdown.
-Run it on a quiet machine: `chrt -f 1 scripts/netns_steps.py` keeps other processes off the cores. Exit code: 0 all rows are there,
+Run it on a quiet machine, and not with real-time priority, which keeps the kernel from the hosts' frames. Exit code: 0 all rows are there,
 1 a run failed, 77 this machine has no such hosts.
 """
 import pathlib
