@@ -24,7 +24,6 @@ Rows are kept in a file, one a run, and not made again. The folder of a run with
 Exit code: 0 no finding, 1 some, 2 bad usage.
 """
 import collections
-import contextlib
 import json
 import os
 import pathlib
@@ -37,7 +36,7 @@ import subprocess
 import sys
 import time
 
-from runs import BIN, CLUSTER, ROOT, Rows, expect_known, last_line, make_parser, run_main, sets, table, words
+from runs import BIN, CLUSTER, ROOT, Lines, Rows, expect_known, last_line, make_parser, run_main, sets, summary, table, words
 
 KINDS = ["kill", "stop", "pause", "leave", "lead", "cut"]
 HURRIED = 0.3  # share of events that do not wait for the ones before
@@ -46,23 +45,28 @@ PORT = 29500
 STOPPED = 75  # the exit code behind a signal
 
 
-def parse_arguments():
-    parser = make_parser(__doc__)
+def add_run_options(parser):
+    """Adds the options that say what elastic run is made."""
     parser.add_argument("--config", type=pathlib.Path, default=ROOT / "configs" / "synthetic_quick.toml")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key of the config; may be given again")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--hosts", metavar="RATE", help="a host of scripts/netns_cluster.sh for each worker, and one for the coordinator")
+    parser.add_argument("--heartbeat", type=float, default=5, help="seconds of silence after which a worker is left behind")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
+
+
+def parse_arguments():
+    parser = make_parser(__doc__)
+    add_run_options(parser)
     parser.add_argument("--runs", type=int, default=1, help="runs in the file, those of earlier calls included")
     parser.add_argument("--first", type=int, default=1, help="number of the first run, which is its seed")
     parser.add_argument("--events", type=int, default=10, help="in a run")
     parser.add_argument("--steps", type=int, default=0, help="the run ends after so many, with an evaluation; 0: behind the last event")
     parser.add_argument("--undisturbed", action="store_true", help="with --steps: no events")
     parser.add_argument("--kinds", type=words, help=",".join(KINDS) + "; cut with --hosts only")
-    parser.add_argument("--heartbeat", type=float, default=5, help="seconds of silence after which a worker is left behind")
     parser.add_argument("--warm", type=int, default=20, help="steps in front of the first event")
     parser.add_argument("--patience", type=float, default=180, help="seconds until all train together again")
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("runs/elastic_campaign.json"))
-    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--table", action="store_true", help="print the table of the runs so far, and do nothing else")
     options = parser.parse_args()
     options.kinds = options.kinds or [kind for kind in KINDS if options.hosts or kind != "cut"]
@@ -78,27 +82,10 @@ def parse_arguments():
     return options
 
 
-class Lines:
-    """The JSON lines of a file that another process writes."""
-
-    def __init__(self, path):
-        self.path, self.end, self.lines = path, 0, []
-
-    def look(self):
-        """Reads the whole lines that are new."""
-        if not self.path.exists():
-            return []
-        with self.path.open() as file:
-            file.seek(self.end)
-            text = file.read()
-        whole = text[:text.rfind("\n") + 1]
-        self.end += len(whole)
-        new = []
-        for line in whole.splitlines():
-            with contextlib.suppress(json.JSONDecodeError):  # a killed process may leave a part of one
-                new.append(json.loads(line))
-        self.lines += new
-        return new
+def case_of(options):
+    """What the rows of runs that were made alike have in common."""
+    return {"config": options.config.name, "workers": options.workers, "hosts": options.hosts, "heartbeat": options.heartbeat,
+            "set": options.set, "until": options.steps, "disturbed": not options.undisturbed}
 
 
 class Worker:
@@ -131,7 +118,7 @@ class Run:
         self.options, self.number, self.folder = options, number, folder
         self.random = random.Random(f"{options.config.name}/{number}")
         self.findings, self.steps, self.events = [], [], []
-        self.metrics, self.membership = Lines(folder / "run" / "metrics.jsonl"), Lines(folder / "run" / "membership.jsonl")
+        self.metrics, self.membership = (Lines(folder / "run" / name, skips_broken=True) for name in ("metrics.jsonl", "membership.jsonl"))
         self.cluster = f"elastic{os.getpid()}"
         meeting = f"tcp:198.18.0.{options.workers + 1}:{PORT}" if options.hosts else f"file:{folder}/meeting"
         length = ({"train.max_steps": options.steps, "train.eval_every_epochs": 1000000} if options.steps else
@@ -140,7 +127,8 @@ class Run:
             "comm.backend": "tcp", "comm.elastic": "true", "comm.coordinator": "separate", "comm.rejoin": "true",
             "comm.rendezvous": meeting, "comm.heartbeat_timeout_s": options.heartbeat, "comm.max_workers": options.workers,
             "comm.coordinator_timeout_s": 4 * options.heartbeat,
-            "logging.every_steps": 1, "seed": number, **length, "train.replica_check_every": 1, "checkpoint.every_epochs": 0, "checkpoint.every_steps": 0}), *sets([*options.set, *keys])]
+            "logging.every_steps": 1, "seed": number, **length, "train.replica_check_every": 1, "checkpoint.every_epochs": 0,
+            "checkpoint.every_steps": 0}), *sets([*options.set, *keys])]
         self.workers, self.coordinator = [], None
 
     def spawn(self, name, host, command, **environment):
@@ -159,8 +147,8 @@ class Run:
     def look(self):
         """Notes new steps with the time of this look, and processes that have ended and should not have."""
         now = time.monotonic()
-        self.steps += [(line["step"], now) for line in self.metrics.look() if line["kind"] == "step"]
-        self.membership.look()
+        self.steps += [(line["step"], now) for line in self.metrics.new() if line["kind"] == "step"]
+        self.membership.new()
         for worker in self.workers:
             if worker.process.poll() is not None and not worker.is_expected_to_end:
                 worker.is_expected_to_end = True
@@ -295,12 +283,11 @@ class Run:
         finally:
             self.close()
         lost = self.judge_steps()
-        summary = self.folder / "run" / "summary.json"
-        final = json.loads(summary.read_text())["final"] if options.steps and summary.exists() else None
-        return {"run": self.number, "config": options.config.name, "workers": options.workers, "hosts": options.hosts,
-                "heartbeat": options.heartbeat, "set": options.set, "until": options.steps, "disturbed": not options.undisturbed, "generations": len(self.membership.lines),
-                "steps": self.steps[-1][0] if self.steps else 0, "lost_steps": lost, "events": self.events,
-                "final": final, "replayed": self.replay(), "findings": self.findings}
+        end = summary(self.folder / "run")
+        return case_of(options) | {
+            "run": self.number, "generations": len(self.membership.lines), "steps": self.steps[-1][0] if self.steps else 0,
+            "lost_steps": lost, "events": self.events, "final": end["final"] if end and options.steps else None,
+            "replayed": self.replay(), "findings": self.findings}
 
     def await_end(self):
         """Waits until the run has made its steps."""
@@ -331,11 +318,11 @@ class Run:
             process.wait()
         if self.options.hosts and self.coordinator:
             self.on_cluster("down")
-        self.metrics.look()
+        self.metrics.new()
 
     def replay(self):
         """Repeats the run up to its last generation, and returns whether all bits are the same."""
-        self.membership.look()
+        self.membership.new()
         if not self.membership.lines:
             return False
         command = [self.options.bin / "dragonn", "replay", self.folder / "run"]
@@ -375,8 +362,7 @@ def report(rows):
 def main():
     options = parse_arguments()
     rows = Rows(options.json)
-    case = {"config": options.config.name, "workers": options.workers, "hosts": options.hosts, "heartbeat": options.heartbeat,
-            "set": options.set, "until": options.steps, "disturbed": not options.undisturbed}
+    case = case_of(options)
     for number in range(options.first, options.first + (0 if options.table else options.runs)):
         if rows.has(case | {"run": number}):
             continue

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What the scripts share: options, dragonn's programs, runs and their logs, files of rows, Markdown tables."""
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The folder of the programs, unless an option says otherwise.
@@ -107,6 +109,47 @@ class Rows(list):
             partial = self.path.with_name(self.path.name + ".part")
             partial.write_text("[\n" + ",\n".join(map(json.dumps, self)) + "\n]\n")
             os.replace(partial, self.path)
+
+
+class Lines:
+    """The JSON lines of a file that other processes write. Those of `lines` have been read; broken ones, of which a killed process
+    may leave a part, are an error unless they are skipped."""
+
+    def __init__(self, path, skips_broken=False):
+        self.path, self.skipped, self.end, self.lines = path, [json.JSONDecodeError] if skips_broken else [], 0, []
+
+    def new(self):
+        """Reads the whole lines since the last call, and returns them."""
+        if not self.path.exists():
+            return []
+        with self.path.open() as file:
+            file.seek(self.end)
+            text = file.read()
+        whole = text[:text.rfind("\n") + 1]
+        self.end += len(whole)
+        new = []
+        for line in whole.splitlines():
+            with contextlib.suppress(*self.skipped):
+                new.append(json.loads(line))
+        self.lines += new
+        return new
+
+
+def measure_missing(name, cases, rows, make, measure):
+    """Adds the rows of the cases that have none: what `measure` returns of what `make` makes of a case and a folder, which is
+    closed then. Returns how many failed; `name` is the script's, for their errors."""
+    failed = 0
+    for case in (case for case in cases if not rows.has(case)):
+        with tempfile.TemporaryDirectory() as folder:
+            made = make(case, pathlib.Path(folder))
+            try:
+                rows.add([case | measure(made, case)])
+            except (RuntimeError, OSError) as error:
+                failed += 1
+                print(f"{name}: {case}: {error}", file=sys.stderr)
+            finally:
+                made.close()
+    return failed
 
 
 def table_line(cells):

@@ -26,12 +26,11 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from runs import BIN, ROOT, Rows, expect_known, last_line, make_parser, run_main, sets, table, words
+from runs import BIN, ROOT, Lines, Rows, expect_known, last_line, make_parser, measure_missing, run_main, sets, table, words
 
 CONFIG = ROOT / "configs" / "shakespeare_gpt.toml"
 EVENTS = ["kill", "stop", "join"]
@@ -58,26 +57,6 @@ def parse_arguments():
     if not options.table and not options.data.is_dir():
         parser.error(f"--data {options.data}: no such folder (configs/README.md says how to make it)")
     return options
-
-
-class Lines:
-    """The JSON lines of a file that another process writes, read once each."""
-
-    def __init__(self, path):
-        self.path, self.end, self.lines = path, 0, []
-
-    def new(self):
-        """The whole lines since the last call."""
-        if not self.path.exists():
-            return []
-        with self.path.open() as file:
-            file.seek(self.end)
-            text = file.read()
-        whole = text[:text.rfind("\n") + 1]
-        self.end += len(whole)
-        lines = [json.loads(line) for line in whole.splitlines()]
-        self.lines += lines
-        return lines
 
 
 class Group:
@@ -211,20 +190,10 @@ def watch(group, event, options):
 
 def measure(options, rows):
     """Adds what is missing to the rows, and returns how many groups failed."""
-    failed = 0
     cases = [{"side": side, "event": event, "repeat": repeat, "workers": options.workers, "heartbeat": options.heartbeat}
              for repeat in range(options.repeats) for event in options.events for side in options.sides]
-    for case in (case for case in cases if not rows.has(case)):
-        with tempfile.TemporaryDirectory() as folder:
-            group = GROUPS[case["side"]](options, pathlib.Path(folder))
-            try:
-                rows.add([case | watch(group, case["event"], options)])
-            except (RuntimeError, OSError) as error:
-                failed += 1
-                print(f"elastic: {case}: {error}", file=sys.stderr)
-            finally:
-                group.close()
-    return failed
+    return measure_missing("elastic", cases, rows, lambda case, folder: GROUPS[case["side"]](options, folder),
+                           lambda group, case: watch(group, case["event"], options))
 
 
 def report(rows):

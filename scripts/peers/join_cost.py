@@ -14,30 +14,24 @@ import pathlib
 import signal
 import statistics
 import sys
-import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from elastic_campaign import Run
-from runs import BIN, ROOT, Rows, make_parser, run_main, table
+from elastic_campaign import Run, add_run_options
+from runs import ROOT, Rows, make_parser, measure_missing, run_main, table
 
 
 def parse_arguments():
     parser = make_parser(__doc__)
-    parser.add_argument("--config", type=pathlib.Path, default=ROOT / "configs" / "synthetic_quick.toml")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a key of the config; may be given again")
-    parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--hosts", metavar="RATE", help="a host of scripts/netns_cluster.sh for each worker, and one for the coordinator")
+    add_run_options(parser)
     parser.add_argument("--share", type=float, default=0.1, help="comm.join_share")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--warm", type=int, default=10, help="steps of all")
     parser.add_argument("--before", type=int, default=30, help="steps of those that are left, before another one comes")
     parser.add_argument("--after", type=int, default=10, help="steps of all again")
-    parser.add_argument("--heartbeat", type=float, default=5)
     parser.add_argument("--patience", type=float, default=1200, help="seconds that any of these takes at most")
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "join-cost.json")
-    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--table", action="store_true", help="measure nothing")
     parser.set_defaults(steps=0)  # a signal ends the runs
     return parser.parse_args()
@@ -57,6 +51,7 @@ class Join(Run):
         return "gives the state of the run" in (self.folder / "coordinator.log").read_text()
 
     def measure(self):
+        self.begin()
         options, lost = self.options, self.workers[-1]
         self.wait(options.patience, f"no {options.warm} steps", lambda: len(self.steps) >= options.warm)
         lost.is_expected_to_end = True
@@ -81,23 +76,11 @@ class Join(Run):
 
 def measure(options, rows):
     """Adds what is missing to the rows, and returns how many runs failed."""
-    failed = 0
-    for repeat in range(options.repeats):
-        case = {"config": options.config.name, "set": options.set, "workers": options.workers, "hosts": options.hosts,
-                "share": options.share, "repeat": repeat}
-        if rows.has(case):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            run = Join(options, repeat, pathlib.Path(folder), [f"comm.join_share={options.share}"])
-            try:
-                run.begin()
-                rows.add([case | run.measure()])
-            except (RuntimeError, OSError) as error:
-                failed += 1
-                print(f"join_cost: {case}: {error}", file=sys.stderr)
-            finally:
-                run.close()
-    return failed
+    cases = [{"config": options.config.name, "set": options.set, "workers": options.workers, "hosts": options.hosts,
+              "share": options.share, "repeat": repeat} for repeat in range(options.repeats)]
+
+    return measure_missing("join_cost", cases, rows, lambda case, folder: Join(
+        options, case["repeat"], folder, [f"comm.join_share={options.share}"]), lambda run, _: run.measure())
 
 
 def report(rows):
