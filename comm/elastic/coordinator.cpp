@@ -54,33 +54,30 @@ CoordinatorLine::Kind kind_of(Order::Kind order) {
 
 RunCoordinator::RunCoordinator(const CoordinatorOptions& options)
     : options_(options),
-      last_(read_journal()),
-      token_(last_.last.plan.number > 0 ? last_.token : random_token()),
+      journal_(options.journal.empty() ? std::nullopt : std::optional<Journal>(options.journal)),
+      token_(random_token()),
       listener_(listen(options.rendezvous), options_.secret.get()),
       membership_(options.workers, options.min_workers, options.max_workers),
       next_id_(options.workers),
       start_(std::chrono::steady_clock::now()),
       beat_(start_) {
-  if (!options.journal.empty()) journal_.emplace(options.journal);
-  if (last_.last.plan.number > 0) take_up();
+  if (const auto left = journal_ ? journal_->read() : std::nullopt) take_up(*left);
   if (options.rendezvous.by_file())
     published_.emplace(options.rendezvous.file, RendezvousFile{token_, addresses_of_this_machine(listener_.port())});
 }
 
-JournalEntry RunCoordinator::read_journal() const {
-  if (options_.journal.empty()) return {};
-  return Journal(options_.journal).read().value_or(JournalEntry{});
-}
-
-void RunCoordinator::take_up() {
-  const LastGeneration& left = last_.last;
-  journal_->take_over(last_);
-  membership_ = Membership(options_.min_workers, options_.max_workers, left);
-  next_id_ = last_.next_id;
-  config_ = last_.config;
-  missing_.insert(left.plan.members.begin(), left.plan.members.end());
-  log::info(0, "takes up the run in generation {}, of the members {} ({})", left.plan.number,
-            fmt::join(left.plan.members, ", "), options_.journal.string());
+void RunCoordinator::take_up(const JournalEntry& entry) {
+  journal_->take_over(entry);
+  last_ = entry;
+  token_ = entry.token;
+  next_id_ = entry.next_id;
+  config_ = entry.config;
+  membership_ = Membership(options_.min_workers, options_.max_workers, entry.last);
+  const std::vector<int>& members = entry.last.plan.members;
+  missing_.insert(members.begin(), members.end());
+  has_members_ = false;
+  log::info(0, "takes up the run in generation {}, of the members {} ({})", entry.last.plan.number,
+            fmt::join(members, ", "), options_.journal.string());
 }
 
 void RunCoordinator::give_up_missing(Time now) {
@@ -92,7 +89,6 @@ void RunCoordinator::give_up_missing(Time now) {
 }
 
 bool RunCoordinator::serve(const std::stop_token& stop) {
-  const bool has_taken_up = !missing_.empty();
   Time look = std::chrono::steady_clock::now();
   const std::chrono::duration<double> interval(options_.heartbeat_timeout_s / kBeatsPerTimeout);
   while (!membership_.is_over() && !stop.stop_requested()) {
@@ -127,7 +123,7 @@ bool RunCoordinator::serve(const std::stop_token& stop) {
     std::erase_if(peers_, [](const auto& peer) { return peer->is_gone; });
   }
   if (journal_ && membership_.is_over()) journal_->remove();
-  return membership_.has_begun() && (has_come_back_ || !has_taken_up);
+  return membership_.has_begun() && has_members_;
 }
 
 void RunCoordinator::admit(AcceptedConnection connection) {
@@ -192,37 +188,35 @@ void RunCoordinator::stop_run() {
   membership_.stop();
 }
 
-bool RunCoordinator::accept(Peer& peer, const MemberLine& line) {
-  const auto address = remote_address(peer.socket.descriptor());
-  if (peer.door || !address || line.place > 65535) {
+std::optional<Address> RunCoordinator::accept(Peer& peer, const MemberLine& line) {
+  std::optional<Address> door = remote_address(peer.socket.descriptor());
+  if (peer.door || !door || line.place > 65535) {
     lose(peer, "it cannot join");
-    return false;
+    return std::nullopt;
   }
   if (config_.value_or(line.config) != line.config) {
     drop(peer, "this process has other settings than the run (its config.toml has them)");
-    return false;
+    return std::nullopt;
   }
-  return true;
-}
-
-void RunCoordinator::open_door(Peer& peer, const MemberLine& line) {
-  peer.door = remote_address(peer.socket.descriptor());
-  if (peer.door) peer.door->port = line.place;
+  door->port = line.place;
+  return door;
 }
 
 void RunCoordinator::take_back(Peer& peer, const MemberLine& line) {
-  if (!accept(peer, line)) return;
+  const auto door = accept(peer, line);
+  if (!door) return;
   if (line.generation > last_.last.plan.number || missing_.erase(peer.id) == 0)
     return drop(peer, "the run goes on without it");
-  open_door(peer, line);
-  has_come_back_ = true;
+  peer.door = door;
+  has_members_ = true;
   peer.socket.send(CoordinatorLine{}.text());  // it is taken back
   log::info(0, "member {} has come back", peer.id);
   membership_.come_back(peer.id, line.generation);
 }
 
 void RunCoordinator::join(Peer& peer, const MemberLine& line) {
-  if (!accept(peer, line)) return;
+  const auto door = accept(peer, line);
+  if (!door) return;
   const bool is_late = membership_.has_begun();
   if (is_late) peer.id = next_id_++;
   if (member(peer.id) != nullptr) return drop(peer, fmt::format("two processes were started as rank {}", peer.id));
@@ -230,7 +224,7 @@ void RunCoordinator::join(Peer& peer, const MemberLine& line) {
     return drop(peer, fmt::format("this process was started as rank {}, and the run has {} workers: ranks are numbered "
                                   "from 0",
                                   peer.id, options_.workers));
-  open_door(peer, line);
+  peer.door = door;
   config_ = line.config;
   membership_.join(peer.id);
   if (is_late && membership_.is_present(peer.id)) log::info(0, "member {} joins the run", peer.id);

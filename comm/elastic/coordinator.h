@@ -70,17 +70,14 @@ class RunCoordinator {
   /// A member of a coordinator that is gone has come back.
   void take_back(Peer& peer, const MemberLine& line);
   /// Goes on where a coordinator that is gone has left off.
-  void take_up();
+  void take_up(const JournalEntry& entry);
   /// Loses the members that have not come back in time.
   void give_up_missing(Time now);
-  /// Returns whether a process may join or come back, by what it says of itself; else it is told why not.
-  bool accept(Peer& peer, const MemberLine& line);
-  /// Notes where a member listens.
-  static void open_door(Peer& peer, const MemberLine& line);
+  /// Returns where a process listens that may join or come back, by what it says of itself; none if it may not: then it
+  /// has been told why.
+  std::optional<Address> accept(Peer& peer, const MemberLine& line);
   /// Notes the present generation and how far it has come, before anybody hears of it.
   void note_generation();
-  /// Returns what the coordinator's journal has of a run that has begun.
-  JournalEntry read_journal() const;
   void stop_run();
   /// Tells a peer that it is none, and forgets it.
   void drop(Peer& peer, const std::string& why);
@@ -109,9 +106,9 @@ class RunCoordinator {
   std::optional<std::uint64_t> config_;  // of the first member, with which all others must agree
   Time start_, beat_;
   bool is_stopping_ = false;
-  bool has_come_back_ = false;  // a member of a coordinator that is gone
-  std::set<int> missing_;       // members of a coordinator that is gone, which have not come back
-  std::vector<Loss> lost_;      // since the last generation was formed
+  bool has_members_ = true;  // if the run was taken up: one of them has come back
+  std::set<int> missing_;    // members of a coordinator that is gone, which have not come back
+  std::vector<Loss> lost_;   // since the last generation was formed
 };
 
 }  // namespace dragonn::comm

@@ -5,7 +5,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -293,10 +292,7 @@ bool StateReceiver::follow(const std::stop_token& stop, const Descriptor& socket
 void StateReceiver::take(StreamKind kind, int donor, std::span<const std::byte> bytes) {
   if (kind != StreamKind::kUpdate) return take_(kind, donor, bytes);
   while (!bytes.empty()) {
-    std::uint64_t size = 0;
-    if (bytes.size() < sizeof(size)) throw DataError("an update is cut off");
-    std::memcpy(&size, bytes.data(), sizeof(size));
-    bytes = bytes.subspan(sizeof(size));
+    const auto size = take_value<std::uint64_t>(bytes, "an update");
     if (bytes.size() < size) throw DataError("an update is cut off");
     take_(kind, donor, bytes.first(size));
     bytes = bytes.subspan(size);

@@ -71,22 +71,34 @@ Outcome train(const MemberOptions& options, std::uint64_t places, const std::fun
   return outcome;
 }
 
-/// Runs a coordinator and members, each in a thread.
-std::vector<Outcome> run_elastic(const CoordinatorOptions& options, std::uint64_t places,
-                                 const std::vector<std::function<void(std::uint64_t)>>& acts) {
+using Acts = std::vector<std::function<void(std::uint64_t)>>;
+
+/// Runs members, each in a thread. @param seconds of MemberOptions::coordinator_timeout_s.
+std::vector<Outcome> run_members(const CoordinatorOptions& options, std::uint64_t places, const Acts& acts,
+                                 double seconds = MemberOptions{}.coordinator_timeout_s) {
   std::vector<Outcome> outcomes(acts.size());
   std::vector<std::jthread> threads;
-  std::jthread coordinator([&](const std::stop_token& stop) { RunCoordinator(options).serve(stop); });
   for (std::size_t id = 0; id < acts.size(); ++id) {
     threads.emplace_back([&, id] {
       outcomes[id] = train({.id = static_cast<int>(id),
                             .rendezvous = options.rendezvous,
                             .timeout_s = options.timeout_s,
-                            .heartbeat_timeout_s = options.heartbeat_timeout_s},
+                            .heartbeat_timeout_s = options.heartbeat_timeout_s,
+                            .coordinator_timeout_s = seconds},
                            places, acts[id]);
     });
   }
   return threads.clear(), outcomes;
+}
+
+std::jthread start_coordinator(const CoordinatorOptions& options) {
+  return std::jthread([&options](const std::stop_token& stop) { RunCoordinator(options).serve(stop); });
+}
+
+/// Runs a coordinator and members.
+std::vector<Outcome> run_elastic(const CoordinatorOptions& options, std::uint64_t places, const Acts& acts) {
+  const std::jthread coordinator = start_coordinator(options);
+  return run_members(options, places, acts);
 }
 
 struct Left : std::runtime_error {
@@ -108,7 +120,7 @@ TEST_CASE("elastic: when a member leaves the others go on from the same place, i
   for (const int leaver : {0, 2}) {
     CAPTURE(leaver);
     const TemporaryFolder folder;
-    std::vector<std::function<void(std::uint64_t)>> acts(3);
+    Acts acts(3);
     acts[static_cast<std::size_t>(leaver)] = [](std::uint64_t place) {
       if (place == 5) throw Left();
     };
@@ -131,29 +143,17 @@ TEST_CASE("elastic: a coordinator that is started again with its journal takes t
     CoordinatorOptions options = options_in(folder, 3);
     options.heartbeat_timeout_s = short_deadline(2);
     options.journal = folder.path() / "journal";
-    std::optional<std::jthread> coordinator;
-    const auto start = [&] {
-      coordinator.emplace([&](const std::stop_token& stop) { RunCoordinator(options).serve(stop); });
+    std::optional<std::jthread> coordinator = start_coordinator(options);
+    Acts acts(3);
+    acts[0] = [&](std::uint64_t place) {
+      if (place == 3) coordinator.reset();
+      if (place == (loses_member ? 4 : 6)) coordinator = start_coordinator(options);
     };
-    start();
-    std::vector<Outcome> outcomes(3);
-    std::vector<std::jthread> threads;
-    for (int id = 0; id < 3; ++id) {
-      threads.emplace_back([&, id] {
-        outcomes[static_cast<std::size_t>(id)] = train({.id = id,
-                                                        .rendezvous = options.rendezvous,
-                                                        .timeout_s = options.timeout_s,
-                                                        .heartbeat_timeout_s = options.heartbeat_timeout_s,
-                                                        .coordinator_timeout_s = 60},
-                                                       9, [&, id](std::uint64_t place) {
-                                                         if (id == 0 && place == 3) coordinator.reset();
-                                                         // Of what happens without a coordinator the next one hears.
-                                                         if (id == 2 && place == 4 && loses_member) throw Left();
-                                                         if (id == 0 && place == (loses_member ? 4 : 6)) start();
-                                                       });
-      });
-    }
-    threads.clear();
+    // Of what happens without a coordinator the next one hears.
+    acts[2] = [&](std::uint64_t place) {
+      if (place == 4 && loses_member) throw Left();
+    };
+    const std::vector<Outcome> outcomes = run_members(options, 9, acts, 60);
     coordinator->join();
     for (int id = 0; id < 3; ++id) {
       CAPTURE(id);
@@ -172,27 +172,13 @@ TEST_CASE("elastic: without a coordinator that has the journal members train on,
   const TemporaryFolder folder;
   CoordinatorOptions options = options_in(folder, 2);
   options.heartbeat_timeout_s = short_deadline(2);
-  std::optional<std::jthread> coordinator;
-  coordinator.emplace([&](const std::stop_token& stop) { RunCoordinator(options).serve(stop); });
-  std::vector<Outcome> outcomes(2);
-  std::vector<std::jthread> threads;
-  for (int id = 0; id < 2; ++id) {
-    threads.emplace_back([&, id] {
-      outcomes[static_cast<std::size_t>(id)] =
-          train({.id = id,
-                 .rendezvous = options.rendezvous,
-                 .timeout_s = options.timeout_s,
-                 .heartbeat_timeout_s = options.heartbeat_timeout_s,
-                 .coordinator_timeout_s = short_deadline(1)},
-                1000000, [&, id](std::uint64_t place) {
-                  // One without the journal does not know them.
-                  if (id == 0 && place == 2) coordinator.reset();
-                  if (id == 0 && place == 3)
-                    coordinator.emplace([&](const std::stop_token& stop) { RunCoordinator(options).serve(stop); });
-                });
-    });
-  }
-  threads.clear();
+  std::optional<std::jthread> coordinator = start_coordinator(options);
+  Acts acts(2);
+  acts[0] = [&](std::uint64_t place) {
+    if (place == 2) coordinator.reset();
+    if (place == 3) coordinator = start_coordinator(options);  // which does not know them, without a journal
+  };
+  const std::vector<Outcome> outcomes = run_members(options, 1000000, acts, short_deadline(1));
   for (const Outcome& outcome : outcomes) {
     CAPTURE(outcome.error);
     CHECK(outcome.place > 3);  // they did not wait
@@ -245,13 +231,13 @@ TEST_CASE("elastic: too few that come in time, and a process of another number, 
   CoordinatorOptions options = options_in(folder, 3);
   options.timeout_s = short_deadline(2);
   options.min_workers = 2;
-  const std::vector<Outcome> fewer = run_elastic(options, 2, std::vector<std::function<void(std::uint64_t)>>(2));
+  const std::vector<Outcome> fewer = run_elastic(options, 2, Acts(2));
   for (const Outcome& outcome : fewer) CHECK(outcome.sizes == std::vector<std::size_t>{2, 2});
   options.min_workers = 3;
-  const std::vector<Outcome> few = run_elastic(options, 2, std::vector<std::function<void(std::uint64_t)>>(2));
+  const std::vector<Outcome> few = run_elastic(options, 2, Acts(2));
   for (const Outcome& outcome : few) CHECK(outcome.error.find("2 of 3 workers came") != std::string::npos);
   options.workers = options.min_workers = 2;
-  const std::vector<Outcome> more = run_elastic(options, 2, std::vector<std::function<void(std::uint64_t)>>(3));
+  const std::vector<Outcome> more = run_elastic(options, 2, Acts(3));
   // It comes before the run has begun, while it is on, or behind its end.
   CAPTURE(more[2].error);
   CHECK(more[2].sizes.empty());

@@ -449,7 +449,7 @@ class Search {
     std::set<int> finished, stopped;
     for (int member = 0; member < model_.processes(); ++member) {
       const Actor& actor = world.actors[at(member)];
-      // Who is dropped before the coordinator has heard of its end ends as dropped.
+      // A member that is dropped before the coordinator has heard of its end ends as dropped.
       if (actor.state == State::kFinished && world.coordinator.is_present(member)) finished.insert(member);
       if (actor.state == State::kStopped) stopped.insert(member);
       const bool is_gone =

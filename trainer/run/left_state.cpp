@@ -138,10 +138,7 @@ std::vector<std::byte> LeftState::bytes_for(const std::string& inventory, const 
 std::unique_ptr<LeftState> LeftState::copy_of(std::span<const std::byte> bytes, const std::string& source,
                                               std::optional<Origin> origin) {
   const std::string name = fmt::format("the state of {}", source);
-  Heading heading{};
-  if (bytes.size() < sizeof(heading)) throw DataError(name + " is cut off");
-  std::memcpy(heading.data(), bytes.data(), sizeof(heading));
-  bytes = bytes.subspan(sizeof(heading));
+  const auto heading = take_value<Heading>(bytes, name);
   if (heading[2] > bytes.size() || heading[3] > bytes.size() - heading[2]) throw DataError(name + " is cut off");
   auto copy = std::make_unique<LeftState>(static_cast<int>(heading[0]), static_cast<int>(heading[1]));
   copy->is_copy_ = true;

@@ -2,7 +2,7 @@
 #include "trainer/run/state_donor.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <utility>
 
 #include "core/bytes.h"
@@ -37,8 +37,8 @@ bool StateDonor::wants_copy(std::uint64_t /*place*/) {
 }
 
 void StateDonor::take_copy(std::uint64_t place, const LeftState& copy) {
-  std::vector<std::byte> bytes(sizeof(place));
-  std::memcpy(bytes.data(), &place, sizeof(place));
+  std::vector<std::byte> bytes;
+  append_bytes(bytes, std::as_bytes(std::span(&place, 1)));
   append_bytes(bytes, copy.to_bytes());
   const auto message = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   const std::lock_guard lock(mutex_);

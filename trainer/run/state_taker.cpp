@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "trainer/run/state_taker.h"
 
-#include <cstring>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "core/bytes.h"
 #include "core/error.h"
 #include "core/fault_point.h"
 #include "core/log.h"
@@ -71,15 +71,12 @@ StateTaker::StateTaker(comm::Member& member, std::uint64_t run, TrainingState& s
 void StateTaker::take(comm::StreamKind kind, int donor, std::span<const std::byte> bytes) {
   if (kind == comm::StreamKind::kUpdate) return follower_.follow(bytes);
   if (kind != comm::StreamKind::kState) return;
-  std::uint64_t place = 0;
-  if (bytes.size() < sizeof(place)) throw DataError("a state is cut off");
-  std::memcpy(&place, bytes.data(), sizeof(place));
+  const auto place = take_value<std::uint64_t>(bytes, "a state");
   {
     const ScopedRank id(member_.id());
     fault_point("take");
   }
-  follower_.begin(LeftState::copy_of(bytes.subspan(sizeof(place)), fmt::format("member {}", donor),
-                                     LeftState::Origin{donor, place}));
+  follower_.begin(LeftState::copy_of(bytes, fmt::format("member {}", donor), LeftState::Origin{donor, place}));
 }
 
 std::unique_ptr<LeftState> StateTaker::finish(std::uint64_t updates) {

@@ -2,7 +2,6 @@
 #include "trainer/update/logged_update.h"
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
 
 #include "core/bytes.h"
@@ -12,6 +11,8 @@
 
 namespace dragonn::trainer {
 namespace {
+
+constexpr const char* kUpdate = "an update";
 
 /// Precedes the sums.
 struct Heading {
@@ -33,18 +34,6 @@ struct SumHeading {
 template <class T>
 void append(std::vector<std::byte>& bytes, std::span<const T> values) {
   append_bytes(bytes, std::as_bytes(values));
-}
-
-template <class T>
-void take(std::span<const std::byte>& bytes, std::span<T> values) {
-  if (bytes.size() < values.size_bytes()) throw DataError("an update is cut off");
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size_bytes());
-  bytes = bytes.subspan(values.size_bytes());
-}
-
-template <class T>
-void take(std::span<const std::byte>& bytes, T& value) {
-  take(bytes, std::span<T>(&value, 1));
 }
 
 }  // namespace
@@ -69,14 +58,12 @@ std::vector<std::byte> to_bytes(const LoggedUpdate& update) {
 }
 
 void apply_logged(std::span<const std::byte> bytes, std::size_t size, optim::Optimizer& optimizer) {
-  Heading heading;
-  take(bytes, heading);
+  const auto heading = take_value<Heading>(bytes, kUpdate);
   optimizer.begin_step(heading.learning_rate, heading.step);
   SparseVector entries;
   Buffer<float> elements;
   for (std::uint64_t i = 0; i < heading.sums; ++i) {
-    SumHeading of_sum;
-    take(bytes, of_sum);
+    const auto of_sum = take_value<SumHeading>(bytes, kUpdate);
     const bool is_dense = of_sum.is_dense != 0;
     const bool fits = of_sum.offset <= size && of_sum.size <= size - of_sum.offset && of_sum.count <= of_sum.size &&
                       (!is_dense || of_sum.count == of_sum.size);
@@ -88,12 +75,12 @@ void apply_logged(std::span<const std::byte> bytes, std::size_t size, optim::Opt
                             .divisor = of_sum.divisor};
     if (is_dense) {
       elements.resize_discard(of_sum.count);
-      take(bytes, elements.host());
+      take_values(bytes, elements.host(), kUpdate);
       sum.dense = elements.view();
     } else {
       entries.resize_discard(of_sum.count);
-      take(bytes, entries.indices.host());
-      take(bytes, entries.values.host());
+      take_values(bytes, entries.indices.host(), kUpdate);
+      take_values(bytes, entries.values.host(), kUpdate);
       const auto indices = entries.indices.host();
       const bool ascends = std::ranges::adjacent_find(indices, std::greater_equal<>()) == indices.end();
       if (!ascends || (!indices.empty() && indices.back() >= of_sum.size))
