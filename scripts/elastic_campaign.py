@@ -129,7 +129,7 @@ class Run:
             "comm.coordinator_timeout_s": 4 * options.heartbeat,
             "logging.every_steps": 1, "seed": number, **length, "train.replica_check_every": 1, "checkpoint.every_epochs": 0,
             "checkpoint.every_steps": 0}), *sets([*options.set, *keys])]
-        self.workers, self.coordinator = [], None
+        self.workers, self.coordinator, self.is_at_end = [], None, False
 
     def spawn(self, name, host, command, **environment):
         prefix = ["ip", "netns", "exec", f"{self.cluster}-host{host + 1}"] if self.options.hosts else []
@@ -154,7 +154,7 @@ class Run:
                 worker.is_expected_to_end = True
                 log = (self.folder / f"worker{worker.number}.{worker.started}.log").read_text()
                 raise RuntimeError(f"worker {worker.number} has ended with {worker.process.returncode}: {last_line(log)}")
-        if self.coordinator.poll() is not None:
+        if self.coordinator.poll() is not None and not self.is_at_end:
             raise RuntimeError(f"the coordinator has ended: {last_line((self.folder / 'coordinator.log').read_text())}")
 
     def wait(self, seconds, what, is_true):
@@ -291,6 +291,7 @@ class Run:
 
     def await_end(self):
         """Waits until the run has made its steps."""
+        self.is_at_end = True
         for worker in self.workers:
             worker.is_expected_to_end = True
         while any(worker.process.poll() is None for worker in self.workers):
@@ -298,9 +299,9 @@ class Run:
             self.rest(self.options.patience / 10)
             if len(self.steps) == steps and all(worker.process.poll() is None for worker in self.workers):
                 raise RuntimeError(f"no step in {self.options.patience / 10:g} s, in front of the end")
-        codes = [worker.process.returncode for worker in self.workers]
+        codes = [worker.process.returncode for worker in self.workers] + [self.coordinator.wait(self.options.patience)]
         if any(codes):
-            self.findings.append(f"the workers end with {codes}")
+            self.findings.append(f"the workers and the coordinator end with {codes}")
 
     def stop(self):
         self.coordinator.send_signal(signal.SIGTERM)

@@ -12,6 +12,10 @@ cp rows.json before.json
 # Nobody may die with comm.min_workers = 3.
 "${campaign[@]}" --first 2 --events 1 --kinds kill --set comm.min_workers=3 --json few.json >/dev/null 2>few.log
 [ $? = 1 ] && grep -q 'run 2: ' few.log || fail "a run that stops is no finding: $(cat few.log)"
+# A run may come to its end by itself, disturbed or not.
+"${campaign[@]}" --events 1 --kinds kill --steps 20000 --set train.epochs=100000 --json ended.json >/dev/null 2>ended.log &&
+  "${campaign[@]}" --undisturbed --steps 2000 --set train.epochs=100000 --json ended.json >ended.md 2>>ended.log || fail "ended: $(cat ended.log)"
+[ "$(grep -c '^| quick | 3 | - | 1 | [01] | .* | yes | [0-9.]* | 0 |$' ended.md)" = 2 ] || fail "ended: $(cat ended.md)"
 "${campaign[@]}" --kinds cut >/dev/null 2>&1
 [ $? = 2 ] || fail "links that are not there are cut"
 finish
