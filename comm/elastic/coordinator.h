@@ -44,7 +44,7 @@ struct CoordinatorOptions {
 /// training, and no data passes it. It wakes 50 times a second.
 class RunCoordinator {
  public:
-  /// Listens. @throws CommError if it cannot; as Journal::read().
+  /// Listens. @throws CommError if it cannot; as Journal and Journal::read().
   explicit RunCoordinator(const CoordinatorOptions& options);
 
   /// Serves until the run is over, or `stop` is requested. Returns whether the run began; of one that was taken up,

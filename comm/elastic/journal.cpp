@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "comm/elastic/journal.h"
 
+#include <cerrno>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,7 +22,13 @@ constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
 }  // namespace
 
-Journal::Journal(std::filesystem::path path) : path_(std::move(path)), owner_(random_token()) {}
+Journal::Journal(std::filesystem::path path) : path_(std::move(path)), owner_(random_token()) {
+  // The first generation is a bad moment to find that out.
+  const std::filesystem::path folder = std::filesystem::absolute(path_).parent_path();
+  if (::access(folder.c_str(), W_OK) != 0)
+    throw ConfigError(fmt::format("the journal {} cannot be written: {}: {}", path_.string(), folder.string(),
+                                  std::error_code(errno, std::generic_category()).message()));
+}
 
 std::optional<JournalEntry> Journal::read() const {
   if (!std::filesystem::exists(path_)) return std::nullopt;

@@ -15,6 +15,7 @@ namespace dragonn::comm {
 /// decide nothing, should it be there still.
 class Journal {
  public:
+  /// @throws ConfigError if there is no folder for the file, or none that may be written.
   explicit Journal(std::filesystem::path path);
 
   /// Returns what a coordinator has left. @throws ConfigError, DataError naming the file if that is no journal.

@@ -197,6 +197,7 @@ TEST_CASE("elastic: of two coordinators with one journal the last one decides, a
   entry.lost = {{1, ResidualMass{4, -0.25, 1.5}}};
   Journal first(path), second(path);
   CHECK_FALSE(first.read());
+  CHECK_THROWS_AS(Journal(folder.path() / "none" / "journal"), ConfigError);
   first.write(entry);
   const auto left = second.read();
   REQUIRE(left);
