@@ -28,7 +28,7 @@ readonly tools='
 doxygen debootstrap python3-pip=command:pip3 python3-venv=file:/usr/share/doc/python3-venv
 slurm-wlm=command:slurmctld munge=command:munged dpkg-dev=command:dpkg-shlibdeps man-db=command:man
 bash-completion=file:/usr/share/bash-completion/bash_completion clang-16=command:clang++-16
-libfuzzer-16-dev=file:/usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a'
+libclang-rt-16-dev=file:/usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-x86_64.a'
 readonly demo_data=dataset-fashion-mnist
 readonly cmake_needed=3.25
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The readers of what begins and joins a run: configs, profiles, checkpoints, messages and codes of other ranks.
+/// The readers of what begins and joins a run: configs, profiles, checkpoints, messages, lines and codes of others.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -15,6 +15,7 @@
 
 #include "codec/list_codec.h"
 #include "codec/values/value_codec.h"
+#include "comm/elastic/protocol.h"
 #include "comm/tcp/frame.h"
 #include "comm/tcp/listener.h"
 #include "comm/tcp/rendezvous.h"
@@ -213,6 +214,23 @@ void read_rendezvous(Bytes bytes) {
   for (const comm::Address& address : file->addresses) require(comm::parse_address(address.text()).has_value());
 }
 
+/// A line that is one is one again when it is sent on.
+template <class Line>
+void check_line(const std::string& text) {
+  const auto line = Line::parse(text);
+  if (!line) return;
+  const auto sent = Line::parse(line->text());  // a long reason is cut there
+  require(sent && Line::parse(sent->text()) == sent);
+}
+
+/// A line of a member of an elastic run, of its coordinator, or of that one's journal.
+void read_elastic_line(Bytes bytes) {
+  const std::string text = text_of(bytes);
+  check_line<comm::MemberLine>(text);
+  check_line<comm::CoordinatorLine>(text);
+  check_line<comm::JournalEntry>(text);
+}
+
 /// Returns the codecs of lists; that which DRAGONN_FUZZ_CODEC names, as "rice x float32", if it is set.
 std::vector<std::unique_ptr<codec::ListCodec>> chosen_codecs() {
   const char* only = std::getenv("DRAGONN_FUZZ_CODEC");
@@ -260,10 +278,11 @@ void read_value_code(Bytes bytes) {
 }
 
 constexpr Target kTargets[]{
-    {"checkpoint", read_checkpoint},   {"config", read_config},         {"frames", read_frames},
-    {"greeting", read_greeting},       {"list_codec", read_list_code},  {"metrics", read_metrics},
-    {"profile", read_profile},         {"rendezvous", read_rendezvous}, {"reply", read_reply},
-    {"safetensors", read_safetensors}, {"set", read_overrides},         {"value_codec", read_value_code}};
+    {"checkpoint", read_checkpoint}, {"config", read_config},           {"elastic_line", read_elastic_line},
+    {"frames", read_frames},         {"greeting", read_greeting},       {"list_codec", read_list_code},
+    {"metrics", read_metrics},       {"profile", read_profile},         {"rendezvous", read_rendezvous},
+    {"reply", read_reply},           {"safetensors", read_safetensors}, {"set", read_overrides},
+    {"value_codec", read_value_code}};
 
 }  // namespace
 
