@@ -8,6 +8,7 @@
 #include <regex>
 #include <string>
 #include <thread>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -54,7 +55,11 @@ void act(const Fault& fault) {
                      : fault.action == "stop" ? SIGSTOP
                      : fault.action == "term" ? SIGTERM
                                               : SIGUSR1;
-  std::raise(signal);
+  ::kill(::getpid(), signal);
+  // Another thread takes what this one blocks (trainer/run/signals.h). What follows sees that it has come.
+  sigset_t pending;
+  do std::this_thread::yield();
+  while (sigpending(&pending) == 0 && sigismember(&pending, signal) == 1);
 }
 
 }  // namespace

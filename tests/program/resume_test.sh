@@ -78,6 +78,13 @@ for resume in "" "--resume auto"; do
   expect_error 2 "busy: another process writes there" -- "$train" "${long[@]}" --output busy $resume
 done
 [ ! -e busy/earlier-1 ] || fail "a refused run moved the files of the one at work"
+# A thread of its own takes SIGINT, SIGUSR1 and SIGTERM: signals interrupt none of those that compute.
+takers=0
+for status in /proc/$!/task/*/status; do
+  blocked=$(awk '/^SigBlk/ { print $2 }' "$status")
+  (((0x$blocked & 0x4202) == 0x4202)) || takers=$((takers + 1))
+done
+[ "$takers" = 1 ] || fail "$takers threads take signals"
 kill -TERM $!
 wait $!
 [ $? = 75 ] || fail "the run whose folder another one wanted did not go on"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /// Rounds of a given time: unlike workers, their weights, the record of a run, its replay, and resumes.
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -14,6 +13,7 @@
 
 #include "comm/local/local.h"
 #include "core/file.h"
+#include "tests/support/stop_signal.h"
 #include "tests/support/text.h"
 #include "tests/trainer/quick_run.h"
 #include "tests/trainer/resharded.h"
@@ -237,8 +237,7 @@ TEST_CASE("inner seconds: a signal stops the run within a round, and it goes on 
     CAPTURE(workers);
     const TemporaryFolder whole, stopped;
     const QuickResult expected = quick_run(config, workers, whole.path());
-    StopSignals::install();
-    std::raise(SIGUSR1);
+    receive_stop_signal();
     CHECK(quick_run(config, workers, stopped.path()).exit_code == kExitRequeue);
     StopSignals::install();
     const fs::path checkpoint = CheckpointStore(stopped.path() / "checkpoints").newest();

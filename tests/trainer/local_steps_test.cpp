@@ -2,7 +2,6 @@
 /// Local steps: published vectors, agreement with synchronous training, resumes, and what belongs to gradients alone.
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -20,6 +19,7 @@
 #include "core/units_text.h"
 #include "optim/optimizer.h"
 #include "tests/exchange/combinations.h"
+#include "tests/support/stop_signal.h"
 #include "tests/support/text.h"
 #include "tests/trainer/quick_run.h"
 #include "tests/trainer/resharded.h"
@@ -502,8 +502,7 @@ TEST_CASE(
     CAPTURE(world_size);
     const TemporaryFolder folder, whole;
     const QuickResult expected = quick_run(config, world_size, whole.path());
-    StopSignals::install();
-    std::raise(SIGUSR1);
+    receive_stop_signal();
     CHECK(quick_run(config, world_size, folder.path()).exit_code == kExitRequeue);
     StopSignals::install();
     const auto checkpoints = CheckpointStore(folder.path() / "checkpoints").list();

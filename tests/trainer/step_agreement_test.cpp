@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <csignal>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -19,6 +18,7 @@
 #include "core/file.h"
 #include "core/rng.h"
 #include "tests/exchange/combinations.h"
+#include "tests/support/stop_signal.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/run/signals.h"
 #include "trainer/run/training.h"
@@ -276,8 +276,7 @@ TEST_CASE("a gradient that is not finite ends all ranks with one error, before t
 TEST_CASE("a signal stops all ranks after the step that they agree on it in, with a checkpoint, in both policies") {
   for (const char* policy : {"error", "skip"}) {
     for (const int world_size : {1, 3}) {
-      StopSignals::install();
-      std::raise(SIGUSR1);
+      receive_stop_signal();
       const TemporaryFolder folder;
       const RunSpec config = quick_config({std::string("train.non_finite=") + policy});
       CHECK(quick_run(config, world_size, folder.path()).exit_code == kExitRequeue);
