@@ -6,7 +6,7 @@ end of the run, without a restart, and `dragonn replay` must repeat it to the sa
 import signal
 import subprocess
 
-from fault_campaign import TERMS, WORKERS, Case, error_lines, main
+from fault_campaign import DEADLINE, TERMS, WORKERS, Case, error_lines, main
 from runs import run_main, sets
 
 # What an elastic run outlives, whichever worker it meets; its coordinator is a process of its own.
@@ -18,7 +18,10 @@ class ElasticCase(Case):
 
     def commands(self, backend, more, environment):
         commands, environments = super().commands("tcp", more, environment)
-        keys = sets(["comm.elastic=true", "comm.coordinator=separate", "comm.heartbeat_timeout_s=2"])
+        for rank, own in enumerate(environments):
+            if rank != self.rank:  # else it would fail, too, once it has that rank
+                own.pop("DRAGONN_FAULT", None)
+        keys = sets(["comm.elastic=true", "comm.coordinator=separate", "comm.heartbeat_timeout_s=2", f"comm.timeout_s={DEADLINE}"])
         config, rendezvous = commands[0][1], commands[0][-1]
         coordinator = [str(self.campaign.train.with_name("dragonn")), "coordinator", config, "--workers", str(WORKERS), *keys, "--set",
                        "comm.backend=tcp", "--set", rendezvous]

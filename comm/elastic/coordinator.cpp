@@ -19,6 +19,8 @@ constexpr double kLookSeconds = 0.02;
 constexpr double kJoinSeconds = 5;
 /// Members find within one timeout that their coordinator is gone, and one that is there again within another.
 constexpr double kReturnTimeouts = 2;
+/// Stands for the door of a member that is gone: nobody listens there.
+constexpr Address kNoDoor{.family = Address::Family::kIpv4, .port = 1};
 /// A look that is this late means that this process was suspended, which says nothing about the members.
 constexpr double kSuspendedSeconds = 1;
 
@@ -301,7 +303,7 @@ std::vector<Address> RunCoordinator::doors_of(const std::vector<int>& members) c
   for (const int id : members) {
     const Peer* const peer = member(id);
     // A member whose connection has just ended is no obstacle: its generation fails, and the next one is without it.
-    Address door = peer == nullptr ? Address{.family = Address::Family::kIpv4} : *peer->door;
+    Address door = peer == nullptr ? kNoDoor : *peer->door;
     if (here && door.is_loopback()) {
       const std::uint64_t port = door.port;
       door = *here;

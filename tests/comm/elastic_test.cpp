@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <sys/socket.h>
 #include <thread>
 #include <vector>
 
@@ -17,6 +19,8 @@
 #include "comm/elastic/coordinator.h"
 #include "comm/elastic/journal.h"
 #include "comm/elastic/member.h"
+#include "comm/elastic/protocol.h"
+#include "comm/tcp/rendezvous.h"
 #include "comm/tcp/tcp.h"
 #include "core/error.h"
 #include "core/file.h"
@@ -105,6 +109,21 @@ struct Left : std::runtime_error {
   Left() : std::runtime_error("left") {}
 };
 
+/// Joins a run, and says no more. Returns its end of the connection.
+Descriptor join_and_end(const Rendezvous& place, int id) {
+  const RendezvousFile file = RendezvousFile::read(place.file).value();
+  SocketResult connection = connect_to(file.addresses.front(), deadline_after(10));
+  REQUIRE(connection.problem.empty());
+  Hello hello = hello_of(id, kElasticSize);
+  hello.run = place.run;
+  hello.token = file.token;
+  const std::string line = MemberLine{.kind = MemberLine::Kind::kJoin, .place = 1}.text() + "\n";
+  REQUIRE(write_all(connection.socket, bytes_of(hello), deadline_after(10)).empty());
+  REQUIRE(write_all(connection.socket, std::as_bytes(std::span(line)), deadline_after(10)).empty());
+  ::shutdown(connection.socket.get(), SHUT_WR);
+  return std::move(connection.socket);
+}
+
 CoordinatorOptions options_in(const TemporaryFolder& folder, int workers) {
   log::set_level(log::Level::kError);
   CoordinatorOptions options{.workers = workers, .timeout_s = 60, .heartbeat_timeout_s = 30};
@@ -115,6 +134,19 @@ CoordinatorOptions options_in(const TemporaryFolder& folder, int workers) {
 }  // namespace
 
 TEST_SUITE_BEGIN("comm");
+
+TEST_CASE("elastic: a member that is gone when its generation is formed is left behind") {
+  const TemporaryFolder folder;
+  CoordinatorOptions options = options_in(folder, 2);
+  const std::jthread coordinator = start_coordinator(options);
+  Member member({.id = 0, .rendezvous = options.rendezvous, .timeout_s = 60, .heartbeat_timeout_s = 30});
+  const Descriptor other = join_and_end(options.rendezvous, 1);  // read at once: it joins, and has ended
+  const Formation first = member.await_generation();
+  CHECK(first.plan.members == std::vector<int>{0, 1});
+  member.settle(0, /*is_prepared=*/false, "the other one is not there");
+  CHECK(member.await_generation().plan.members == std::vector<int>{0});
+  member.finish(0);
+}
 
 TEST_CASE("elastic: when a member leaves the others go on from the same place, in a smaller group") {
   for (const int leaver : {0, 2}) {
