@@ -2,6 +2,8 @@
 /// The memories: `none`; `residual`, which keeps what was not sent; `momentum_correction`, with the momentum before it;
 /// `low_pass`, a filtered residual; and those that send changes of an estimate: `ef21`, `ef21_sgdm`, `econtrol`.
 #include <cmath>
+#include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,11 @@ Values zeros(std::size_t numel, const Device& device) {
 
 /// Adds a saved field to `values`.
 void add_saved(const Archive& archive, const std::string& name, View<float> values) {
+  const std::span<const std::byte> bytes = archive.bytes(name);
+  if (values.device().is_cpu() && bytes.size() == values.size() * sizeof(float)) {
+    const View<const float> saved(std::span(reinterpret_cast<const float*>(bytes.data()), values.size()));
+    return kernels::add(values, saved, values);
+  }
   Values saved(values.size(), values.device());
   kernels::get_view(archive, name, saved.view());
   kernels::add(values, std::as_const(saved).view(), values);

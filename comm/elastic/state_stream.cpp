@@ -22,7 +22,7 @@
 namespace dragonn::comm {
 namespace {
 
-constexpr double kLookSeconds = 0.05;
+constexpr double kLookSeconds = 0.01;
 constexpr double kConnectSeconds = 5;
 constexpr double kTrySeconds = 1;
 

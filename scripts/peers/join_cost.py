@@ -5,9 +5,10 @@
     scripts/peers/join_cost.py --config configs/gpt2_small.toml --hosts 1gbit --set data.path=... --set compression.method=topk
 
 P workers make --warm steps; one is killed, and after --before steps of the others another one comes. A row has the medians of the times
-between steps before it comes and while its state streams ("before", "beside"), the steps that these are of, the seconds of the stream,
-the longest time without a step around the join ("gap"), and the bytes that were left to copy then. Rows are kept in a file and not
-measured again. Run it on a quiet machine. Exit code: 0 all rows are there, 1 a run failed, 2 bad usage.
+between steps before it comes, while its state streams, and when it trains, too ("before", "beside", "after"), the steps that "beside" is
+of, the seconds of the stream, the longest time without a step around the join ("gap"), and the bytes that were left to copy then. A join
+stalls the others for the gap less the step that ends it, one of all workers. Rows are kept in a file and not measured again. Run it on a
+quiet machine. Exit code: 0 all rows are there, 1 a run failed, 2 bad usage.
 """
 import json
 import pathlib
@@ -66,12 +67,12 @@ class Join(Run):
         self.wait(options.patience, "the worker does not join", self.are_all_there)
         joined = time.monotonic()
         self.wait(options.patience, f"no {options.after} steps", lambda: len(self.times(joined)) > options.after)
-        beside, around = self.times(given, joined), [given, *self.times(given)]
+        beside, after, around = self.times(given, joined), self.times(joined), [given, *self.times(given)]
         gap = max(later - earlier for earlier, later in zip(around, around[1:]))
         self.stop()
         stream = self.membership.lines[-1].get("streams", [{}])[0]
-        return {"before": median_step(before), "beside": median_step(beside) if len(beside) > 2 else None, "steps": len(beside),
-                "seconds": joined - given, "gap": gap, "rest_bytes": stream.get("rest_bytes")}
+        return {"before": median_step(before), "beside": median_step(beside) if len(beside) > 2 else None, "after": median_step(after),
+                "steps": len(beside), "seconds": joined - given, "gap": gap, "rest_bytes": stream.get("rest_bytes")}
 
 
 def measure(options, rows):
@@ -88,14 +89,16 @@ def report(rows):
     for key in dict.fromkeys((row["config"], " ".join(row["set"]), row["workers"], row["hosts"], row["share"]) for row in rows):
         own = [row for row in rows if (row["config"], " ".join(row["set"]), row["workers"], row["hosts"], row["share"]) == key]
         before = statistics.median(row["before"] for row in own)
+        after = statistics.median(row["after"] for row in own)
         beside = [row["beside"] for row in own if row["beside"]]
+        stalls = [max(0, row["gap"] - row["after"]) for row in own]
         lines.append([key[0].removesuffix(".toml"), key[2], key[3] or "-", key[4], len(own), f"{1000 * before:.0f} ms",
                       f"{1000 * statistics.median(beside):.0f} ms, {statistics.median(beside) / before - 1:+.0%}" if beside else "-",
                       f"{statistics.median(row['seconds'] for row in own):.1f} s",
-                      f"{statistics.median(row['gap'] for row in own):.2f} s, {max(row['gap'] for row in own):.2f} s",
+                      f"{1000 * after:.0f} ms", f"{statistics.median(stalls):.2f} s, {max(stalls):.2f} s",
                       max(row["rest_bytes"] or 0 for row in own)])
     return table(["config", "workers", "links", "share", "runs", "a step before", "beside the stream", "stream",
-                  "without a step: median, most", "bytes left"], lines)
+                  "a step after", "stall: median, most", "bytes left"], lines)
 
 
 def main():

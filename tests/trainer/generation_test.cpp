@@ -24,7 +24,7 @@ class MemorySource final : public StateSource {
  public:
   explicit MemorySource(int workers) : ranks(static_cast<std::size_t>(workers)) {}
   const Archive& model() override { return shared; }
-  Archive rank(int rank) override { return ranks.at(static_cast<std::size_t>(rank)); }
+  const Archive& rank(int rank) override { return ranks.at(static_cast<std::size_t>(rank)); }
   std::string name() const override { return "memory"; }
   int workers() override { return static_cast<int>(ranks.size()); }
 

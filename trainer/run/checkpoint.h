@@ -76,8 +76,11 @@ class StateSource {
   virtual ~StateSource() = default;
   /// Returns the state that all ranks share. Reads it at the first call.
   virtual const Archive& model() = 0;
-  /// Reads the state of one of the ranks that the group had.
-  virtual Archive rank(int rank) = 0;
+  /// Returns whether the model's parameters and an optimizer that all ranks share are no part of model(): the training
+  /// state that takes over has them.
+  virtual bool leaves_values() const { return false; }
+  /// Reads the state of one of the ranks that the group had. It is valid until the next call.
+  virtual const Archive& rank(int rank) = 0;
   /// Returns the name for messages.
   virtual std::string name() const = 0;
   /// Returns the number of those ranks.
@@ -98,13 +101,13 @@ class CheckpointSource final : public StateSource {
     if (!model_) model_ = CheckpointStore::read_model(checkpoint_);
     return *model_;
   }
-  Archive rank(int rank) override { return CheckpointStore::read_rank(checkpoint_, rank); }
+  const Archive& rank(int rank) override { return rank_.emplace(CheckpointStore::read_rank(checkpoint_, rank)); }
   std::string name() const override { return checkpoint_.string(); }
   int workers() override { return CheckpointStore::workers(model()); }
 
  private:
   std::filesystem::path checkpoint_;
-  std::optional<Archive> model_;
+  std::optional<Archive> model_, rank_;
 };
 
 }  // namespace dragonn::trainer

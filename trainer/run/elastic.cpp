@@ -2,6 +2,7 @@
 #include "trainer/run/elastic.h"
 
 #include <algorithm>
+#include <malloc.h>
 #include <map>
 #include <memory>
 #include <utility>
@@ -23,6 +24,15 @@ namespace dragonn::trainer {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Makes this process keep the memory that it frees. In every step in which the ranks meet it makes a copy of its state
+/// and drops it: fresh pages for that would take longer than the copy.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+#endif
+}
 
 /// Lets a member abort what a communicator waits for, while this lives.
 class WatchedGroup {
@@ -181,9 +191,10 @@ class Replay {
                               repeated.front().parameters_hash));
     // A copy may be of the place in front of which the run left the generation.
     for (const int member : members) {
-      const LeftState* const left = runs_.at(member)->left();
-      if (end.place && left != nullptr && keepers_[member].wants_copy(*end.place))
-        keepers_[member].take_copy(*end.place, *left);
+      LeftState* const left = runs_.at(member)->left();
+      if (!end.place || left == nullptr || !keepers_[member].wants_copy(*end.place)) continue;
+      left->take_values();
+      keepers_[member].take_copy(*end.place, *left);
     }
     const RankRun& first = *runs_.at(members.front());
     is_over_ = request_.until && (!end.place || first.place() != *end.place);
@@ -195,6 +206,7 @@ class Replay {
     require(run != runs_.end() && run->second->left() != nullptr, "--member {}: no member of the run before step {}",
             *request_.member, *request_.until);
     LeftState& left = *run->second->left();
+    left.take_values();
     const fs::path folder = request_.output / fmt::format("member-{:04}", *request_.member);
     fs::create_directories(folder);
     left.shared.write(folder / "model.safetensors");
@@ -230,6 +242,7 @@ comm::CoordinatorOptions coordinator_options(const CommConfig& config, int worke
 }
 
 int run_elastic(const Job& job, int id) {
+  keep_freed_memory();
   const CommConfig& config = job.config.comm;
   const comm::CoordinatorOptions coordinator = coordinator_options(config, 1);
   const comm::MemberOptions options{.id = id,

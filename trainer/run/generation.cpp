@@ -84,6 +84,9 @@ DataPosition Generation::reshard_from(StateSource& source) {
   const auto continue_epoch = [this](std::uint64_t epoch, std::span<const data::EpochPart> earlier) {
     return loader.continue_epoch(epoch, earlier);
   };
+  const auto load_optimizer = [&](const Archive& own) {
+    if (!source.leaves_values()) state.load_optimizer(source.model(), own);
+  };
   DataPosition stopped = state.reshard_from(source, size, continue_epoch);
   scheme->load_shared(source.model(), kScheme);
   const comm::Nodes saved_nodes = exchange::saved_nodes(source.model(), source.workers());
@@ -93,8 +96,8 @@ DataPosition Generation::reshard_from(StateSource& source) {
       gradient_exchange->reshard_from(source.rank(saved), what);
   }
   if (source.has_same_ranks(size)) {
-    const Archive own = source.rank(rank);
-    state.load_optimizer(source.model(), own);
+    const Archive& own = source.rank(rank);
+    load_optimizer(own);
     if (saved_nodes == gradient_exchange->nodes()) gradient_exchange->load(own);
     scheme->load(own, kScheme);
     state.load_rank(own, stopped, continue_epoch);
@@ -102,9 +105,9 @@ DataPosition Generation::reshard_from(StateSource& source) {
       selection = parse_selection(source.model().get_text(kSelection), source.name());
   } else {
     for (const auto& [saved, what] : source.ranks_to_take(rank, size)) {
-      const Archive archive = source.rank(saved);
+      const Archive& archive = source.rank(saved);
       if (!has_levels) gradient_exchange->reshard_from(archive, what);
-      if (what.methods) state.load_optimizer(source.model(), archive);
+      if (what.methods) load_optimizer(archive);
       if (exchange::reshards(exchange::part_name(entry), entry.resize, archive, kScheme))
         scheme->reshard_from(archive, kScheme, what);
       state.add_rank(archive, what);
@@ -122,7 +125,12 @@ void Generation::save(Archive* model, Archive& rank, std::span<const float> mean
 }
 
 void Generation::save_model(Archive& model, std::span<const float> mean_statistics) {
-  state.save(model, model_parameters(), mean_statistics);
+  state.save_values(model, model_parameters());
+  save_model_rest(model, mean_statistics);
+}
+
+void Generation::save_model_rest(Archive& model, std::span<const float> mean_statistics) {
+  state.save_rest(model, mean_statistics);
   scheme->save_shared(model, kScheme);
   gradient_exchange->save_shared(model);
   // What was measured for an advice alone decides nothing: a resumed run measures it anew.

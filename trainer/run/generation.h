@@ -37,6 +37,10 @@ struct Generation {
   void save(Archive* model, Archive& rank, std::span<const float> mean_statistics);
   /// Local. Saves the model's state alone, also after a step that has failed: only a commit changes it.
   void save_model(Archive& model, std::span<const float> mean_statistics);
+  /// Local. Does the same without the values that the training state has (TrainingState::save_values).
+  void save_model_rest(Archive& model, std::span<const float> mean_statistics);
+  /// Returns whether the training state has those, as the next group goes on from them.
+  bool leaves_values() const { return scheme->model_parameters().empty() && state.shares_optimizer(); }
 
   /// Returns whether a field of a rank's archive holds what it has not sent, so that no other rank goes on with it.
   bool stays_with_rank(const std::string& field) const;

@@ -99,7 +99,12 @@ std::string LeftState::inventory() const {
   return text;
 }
 
+void LeftState::take_values() {
+  if (TrainingState* const state = std::exchange(values_in_, nullptr)) state->save_values(shared, state->parameters());
+}
+
 std::vector<std::byte> LeftState::bytes_for(const std::string& inventory, const StaysWithRank& stays_with_rank) const {
+  DRAGONN_CHECK(!leaves_values(), "a copy is made of a state that has left its values");
   const std::map<std::string, std::string> known = lines_of(inventory);
   Archive first, second;
   std::string kept;
@@ -187,9 +192,10 @@ std::size_t share_state(comm::Communicator& communicator, std::unique_ptr<LeftSt
   move_all(communicator, kTagInventory, inventories);
   for (std::size_t turn = 0; turn < takers.size(); ++turn) {
     const std::vector<std::byte>& text = inventories[turn].bytes;
-    if (communicator.rank() == states[turn].from)
-      states[turn].bytes =
-          left->bytes_for(std::string(reinterpret_cast<const char*>(text.data()), text.size()), stays_with_rank);
+    if (communicator.rank() != states[turn].from) continue;
+    left->take_values();
+    states[turn].bytes =
+        left->bytes_for(std::string(reinterpret_cast<const char*>(text.data()), text.size()), stays_with_rank);
   }
   move_all(communicator, kTagState, states);
   const auto mine = std::ranges::find(states, communicator.rank(), &Transfer::to);

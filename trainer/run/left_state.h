@@ -17,6 +17,8 @@
 
 namespace dragonn::trainer {
 
+struct TrainingState;  // trainer/run/training_state.h
+
 /// The state that a rank of a group that is over had after its last commit. A rank that was not in that group trains on
 /// with a copy of another rank's, in which nothing is left of what that rank has not sent.
 class LeftState final : public StateSource {
@@ -32,7 +34,8 @@ class LeftState final : public StateSource {
   LeftState(int rank, int workers) : rank_(rank), workers_(workers) {}
   const Archive& model() override { return shared; }
   /// Returns this rank's own state, whichever is asked for.
-  Archive rank(int /*rank*/) override { return own; }
+  const Archive& rank(int /*rank*/) override { return own; }
+  bool leaves_values() const override { return values_in_ != nullptr; }
   std::string name() const override { return is_copy() ? "a copy of another worker's state" : "the generation before"; }
   int workers() override { return workers_; }
   bool has_same_ranks(int /*size*/) override { return has_same_ranks_; }
@@ -46,7 +49,13 @@ class LeftState final : public StateSource {
   bool is_copy() const { return is_copy_; }
   const std::optional<Origin>& origin() const { return origin_; }
 
-  /// Returns a copy for a rank that joins, as bytes.
+  /// Leaves the values that `shared` lacks (TrainingState::save_values) where this rank's next group finds them.
+  /// @param state outlives this, or take_values() is called before.
+  void leave_values(TrainingState& state) { values_in_ = &state; }
+  /// Copies what has been left, for others.
+  void take_values();
+
+  /// Returns a copy for a rank that joins, as bytes. No values are left.
   std::vector<std::byte> to_bytes() const {
     return bytes_for("", [](const std::string&) { return false; });
   }
@@ -70,7 +79,8 @@ class LeftState final : public StateSource {
   bool is_copy_ = false;
   bool has_same_ranks_ = false;
   std::optional<Origin> origin_;
-  std::string kept_;  // of a copy: the names of the fields that the former one keeps
+  TrainingState* values_in_ = nullptr;  // null: `shared` has them
+  std::string kept_;                    // of a copy: the names of the fields that the former one keeps
 };
 
 /// Collective. Gives each rank that has no state, or a copy, the state of another one: the ranks that have one take

@@ -273,6 +273,7 @@ void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice
   end_streams(communicator, generation);
   // A rank that fails here fails alone.
   if (!state_ || state_->device() != choice.device) {
+    if (left_) left_->take_values();
     make_state(make_network(job_.config, *job_.data.train, choice.device));
   }
   plan_ = plan_run(job_here_.config, state_->network, nodes, state_->device());

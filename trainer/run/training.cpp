@@ -184,7 +184,13 @@ std::unique_ptr<LeftState> Training::leave() {
   } else {
     generation_.save(nullptr, left->own, {});
   }
-  generation_.save_model(left->shared, TrainingState::statistics_of(left->own));
+  const std::vector<float> statistics = TrainingState::statistics_of(left->own);
+  if (generation_.leaves_values()) {
+    generation_.save_model_rest(left->shared, statistics);
+    left->leave_values(state_);
+  } else {
+    generation_.save_model(left->shared, statistics);
+  }
   return left;
 }
 

@@ -127,11 +127,6 @@ std::optional<Config> saved_config(const Archive& model) {
   }
 }
 
-/// Returns whether every rank of a run has an optimizer of its own.
-bool has_own_optimizers(const Config& config) {
-  return config.update.steps_locally();
-}
-
 /// Checks the model. @throws ConfigError that names both models if the checkpoint's is another one than `config` names.
 void require_same_model(const Archive& model, const std::string& source, const Config& config,
                         const layers::Network& network) {
@@ -168,13 +163,19 @@ void TrainingState::set_length() {
   if (limit > 0) total_steps = std::min(total_steps, limit);
 }
 
-void TrainingState::save(Archive& model, std::span<const float> model_parameters,
-                         std::span<const float> mean_statistics) {
+bool TrainingState::shares_optimizer() const {
+  return !config.update.steps_locally();
+}
+
+void TrainingState::save_values(Archive& model, std::span<const float> model_parameters) {
+  model.put_array<float>(kParameters, model_parameters);
+  if (shares_optimizer()) optimizer->save(model, kOptimizer);
+}
+
+void TrainingState::save_rest(Archive& model, std::span<const float> mean_statistics) {
   model.put_text(kConfig, to_toml(config));
   model.put_text(kConfigHash, config_hash(config));
-  model.put_array<float>(kParameters, model_parameters);
   model.put_array<float>(kStatistics, mean_statistics);
-  if (!has_own_optimizers(config)) optimizer->save(model, kOptimizer);
   schedule->save(model, "schedule/");
   save_progress(model, progress);
   model.put(kSynchronizedStep, synchronized_step);
@@ -182,7 +183,7 @@ void TrainingState::save(Archive& model, std::span<const float> model_parameters
 }
 
 void TrainingState::save_rank(Archive& rank) {
-  if (has_own_optimizers(config)) optimizer->save(rank, kOptimizer);
+  if (!shares_optimizer()) optimizer->save(rank, kOptimizer);
   kernels::HostMirror<float> statistics, carried;
   rank.put_array<float>(kStatistics, statistics.of(network.statistics()));
   rank.put(kStep, progress.step);
@@ -195,8 +196,10 @@ void TrainingState::save_rank(Archive& rank) {
 DataPosition TrainingState::reshard_from(StateSource& source, int workers,
                                          const RunPosition::ContinueEpoch& continue_epoch) {
   const Archive& model = source.model();
-  require_same_model(model, source.name(), config, network);
-  read_array(model, kParameters, network.arena().values());
+  if (!source.leaves_values()) {
+    require_same_model(model, source.name(), config, network);
+    read_array(model, kParameters, network.arena().values());
+  }
   schedule->load(model, "schedule/");
   progress = load_progress(model);
   // Checkpoints of earlier versions were saved at such steps only.
@@ -233,7 +236,7 @@ void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped,
 
 void TrainingState::load_optimizer(const Archive& model, const Archive& rank) {
   const bool is_own = exchange::has_fields(rank, kOptimizer);
-  require(!is_own || has_own_optimizers(config),
+  require(!is_own || !shares_optimizer(),
           "every worker of the checkpoint has an optimizer of its own, and with update.scheme = \"{}\" they share one: "
           "expected the scheme that saved it",
           config.update.scheme.name);

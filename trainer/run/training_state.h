@@ -63,10 +63,14 @@ struct TrainingState {
   /// Sets the lengths of epochs and of the run for a group whose workers together take so many samples per step.
   void lay_out(std::uint64_t samples_per_step, std::uint64_t steps_per_epoch);
 
-  /// Saves what all ranks share, with the model's parameters and the mean of the ranks' statistics; and below what this
-  /// rank alone has. The optimizer is the one or the other.
-  void save(Archive& model, std::span<const float> model_parameters, std::span<const float> mean_statistics);
+  /// Saves what all ranks share, in two parts: the values, which are the model's parameters and the optimizer, unless
+  /// every rank has its own; and the rest, with the mean of the ranks' statistics.
+  void save_values(Archive& model, std::span<const float> model_parameters);
+  void save_rest(Archive& model, std::span<const float> mean_statistics);
+  /// Saves what this rank alone has.
   void save_rank(Archive& rank);
+  /// Returns whether all ranks share the optimizer.
+  bool shares_optimizer() const;
   /// Takes what all ranks share from a group of any size, for one of `workers` that lay_out() has seen. Where the sizes
   /// differ, statistics start from their mean. Returns the place in the data at which that group stopped.
   /// @throws ConfigError for another model's state; DataError.
