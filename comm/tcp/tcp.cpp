@@ -170,7 +170,14 @@ class TcpCommunicator final : public Communicator {
   std::optional<Notification> finish_notification(int source, const std::function<bool()>& is_interrupted) override {
     Lock lock(mutex_);
     std::optional<Notification> taken;
-    wait(lock, "receiving from", source, [&] { return taken || (taken = taken_from(source)) || is_interrupted(); });
+    // Asked without the lock: who aborts this rank may hold what the answer waits for.
+    const auto is_over = [&] {
+      lock.unlock();
+      const bool interrupted = is_interrupted();
+      lock.lock();
+      return interrupted;
+    };
+    wait(lock, "receiving from", source, [&] { return taken || (taken = taken_from(source)) || is_over(); });
     return taken;
   }
 

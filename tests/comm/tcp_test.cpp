@@ -92,6 +92,18 @@ TEST_SUITE("comm") {
     });
     CHECK(received == 5);
   }
+
+  TEST_CASE("tcp: a rank can be aborted while it is asked whether its wait is interrupted") {
+    CHECK_THROWS_AS(run_tcp_threads(2, 60,
+                                    [](Communicator& c) {
+                                      if (c.rank() == 1) return c.barrier();
+                                      c.wait_for_notification(1, [&] {
+                                        std::jthread([&] { c.abort("its run is over"); }).join();
+                                        return false;
+                                      });
+                                    }),
+                    CommError);
+  }
 }
 
 }  // namespace dragonn::comm::test

@@ -2,6 +2,7 @@
 #include "trainer/run/state_donor.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -31,8 +32,9 @@ StateDonor::~StateDonor() {
 }
 
 bool StateDonor::wants_copy(std::uint64_t /*place*/) {
+  std::vector<Stream> ended;  // destroyed without the lock: to end a stream takes a moment
   const std::lock_guard lock(mutex_);
-  forget_ended();
+  ended = take_ended();
   return std::ranges::any_of(streams_, [](const Stream& stream) { return !stream.has_copy; });
 }
 
@@ -79,14 +81,19 @@ std::uint64_t StateDonor::hurry(int taker) {
 }
 
 void StateDonor::end(const std::vector<int>& members) {
+  std::vector<Stream> ended;
   const std::lock_guard lock(mutex_);
   for (Stream& stream : streams_)
     stream.is_replaced = stream.is_replaced || std::ranges::binary_search(members, stream.sender->taker());
-  forget_ended();
+  ended = take_ended();
 }
 
-void StateDonor::forget_ended() {
-  std::erase_if(streams_, [](const Stream& stream) { return stream.is_replaced || stream.sender->has_failed(); });
+std::vector<StateDonor::Stream> StateDonor::take_ended() {
+  const auto ended = std::ranges::stable_partition(
+      streams_, [](const Stream& stream) { return !stream.is_replaced && !stream.sender->has_failed(); });
+  std::vector<Stream> taken(std::move_iterator(ended.begin()), std::move_iterator(ended.end()));
+  streams_.erase(ended.begin(), ended.end());
+  return taken;
 }
 
 }  // namespace dragonn::trainer

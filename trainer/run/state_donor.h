@@ -51,8 +51,8 @@ class StateDonor final : public StateListener {
     std::uint64_t updates = 0;
   };
 
-  /// Forgets streams that have ended.
-  void forget_ended();
+  /// Takes out the streams that have ended. The caller holds the lock.
+  std::vector<Stream> take_ended();
 
   comm::Member& member_;
   double share_;
