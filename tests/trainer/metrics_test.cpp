@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "core/file.h"
 #include "tests/trainer/quick_run.h"
 
 namespace dragonn::trainer::testing {
@@ -56,6 +58,17 @@ TEST_SUITE("trainer") {
     std::string text;
     std::getline(lines, text, '\0');
     CHECK(text == "{\"step\":3}\n{\"step\":\"4\"}\n{\"step\":4}\n");
+  }
+
+  TEST_CASE("a file whose last lines are dropped stays the same file") {
+    const TemporaryFolder folder;
+    const std::filesystem::path path = folder.path() / "metrics.jsonl";
+    std::ofstream(path) << "{\"step\":3}\n{\"step\":4}\n{\"step\":5}\ntorn";
+    std::ofstream other(path, std::ios::app);  // of a process that does not know yet that it is left behind
+    MetricsWriter(path, 4, TimeKind::kWall);
+    other << "{}\n" << std::flush;
+    CHECK(read_text_file(path) == "{\"step\":3}\n{\"step\":4}\n{}\n");
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
   }
 
   TEST_CASE("an exact method selects the k of its step lines, each rank alone or all together") {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -195,23 +196,25 @@ void reduce_step(comm::Communicator& communicator, const StepSample& mine, StepR
 MetricsWriter::MetricsWriter(const std::filesystem::path& path, std::uint64_t last_step, TimeKind times,
                              std::unique_ptr<EventFile> events)
     : path_(path), times_(times), events_(std::move(events)) {
+  const std::string text = last_step > 0 && std::filesystem::exists(path) ? read_text_file(path) : "";
   std::string kept;
-  if (last_step > 0 && std::filesystem::exists(path)) {
-    const std::string text = read_text_file(path);
-    for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = text.find('\n', begin);
-      if (end == std::string::npos) break;  // a torn last line: the run was killed while it wrote
-      const auto line =
-          nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, /*allow_exceptions=*/false);
-      const auto step = line.find("step");
-      const bool has_step = line.is_object() && step != line.end() && step->is_number();
-      if (line.is_object() && (!has_step || step->get<double>() <= static_cast<double>(last_step)))
-        kept.append(text, begin, end - begin + 1);
-      begin = end + 1;
-    }
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;  // a torn last line: the run was killed while it wrote
+    const auto line =
+        nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                              text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, /*allow_exceptions=*/false);
+    const auto step = line.find("step");
+    const bool has_step = line.is_object() && step != line.end() && step->is_number();
+    if (line.is_object() && (!has_step || step->get<double>() <= static_cast<double>(last_step)))
+      kept.append(text, begin, end - begin + 1);
+    begin = end + 1;
   }
-  write_file_atomically(path, kept);
+  if (text.empty() || !text.starts_with(kept)) {
+    write_file_atomically(path, kept);
+  } else if (kept.size() < text.size() && ::truncate(path.c_str(), static_cast<off_t>(kept.size())) != 0) {
+    throw SystemError(fmt::format("cannot shorten {}: {}", path.string(), std::strerror(errno)));
+  }
   file_.open(path, std::ios::app);
   if (!file_) throw SystemError(fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
 }

@@ -2,9 +2,11 @@
 #include "trainer/run/elastic.h"
 
 #include <algorithm>
+#include <chrono>
 #include <malloc.h>
 #include <map>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/agreement.h"
+#include "comm/deadline.h"
 #include "comm/local/local.h"
 #include "core/file.h"
 #include "core/log.h"
@@ -63,6 +66,15 @@ int train_generation(RankRun& run, comm::Member& member, MembershipRecord& gener
   return exit_code;
 }
 
+/// Returns whether a member's generation is over, or it hears of that within a second: one that was stopped may meet
+/// files which those have replaced that go on without it, before it has read that they do.
+bool hears_of_end(const comm::Member& member) {
+  const comm::Deadline end = comm::deadline_after(1);
+  while (!member.is_over() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return member.is_over();
+}
+
 /// Trains in one generation after the other. Returns the exit code of a run that is over. @throws DroppedError.
 int train_as_member(const Job& job, comm::Member& member) {
   Commits commits;
@@ -88,6 +100,9 @@ int train_as_member(const Job& job, comm::Member& member) {
         exit_code = train_generation(run, member, generation, communicator);
       });
     } catch (const CommError& error) {
+      failure = error.what();
+    } catch (const Error& error) {
+      if (!hears_of_end(member)) throw;
       failure = error.what();
     }
     if (exit_code) return *exit_code;  // a group may fail behind its end
