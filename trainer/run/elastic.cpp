@@ -122,22 +122,28 @@ std::string hash_of_run(const RunFolder& run) {
   }
 }
 
-/// Keeps the copies of a member's state that the run's streams have taken.
+/// Keeps the copies of a member's state that the run's streams have taken, until each has been given to its member.
 class CopyKeeper final : public StateListener {
  public:
-  void want(std::uint64_t place) { copies_[place]; }
+  void want(std::uint64_t place) { ++copies_[place].streams; }
   bool wants_copy(std::uint64_t place) override { return copies_.contains(place); }
-  void take_copy(std::uint64_t place, const LeftState& copy) override { copies_[place] = copy.to_bytes(); }
+  void take_copy(std::uint64_t place, const LeftState& copy) override { copies_[place].bytes = copy.to_bytes(); }
   void take_update(const LoggedUpdate& /*update*/) override {}
   /// Returns the copy that a member gets. @throws DataError if there is none.
-  std::unique_ptr<LeftState> copy(const StreamRecord& stream) const {
-    const std::vector<std::byte>& bytes = copies_.at(stream.place);
-    return LeftState::copy_of(bytes, fmt::format("member {} at place {}", stream.donor, stream.place),
-                              LeftState::Origin{stream.donor, stream.place});
+  std::unique_ptr<LeftState> give(const StreamRecord& stream) {
+    Copy& copy = copies_.at(stream.place);
+    auto state = LeftState::copy_of(copy.bytes, fmt::format("member {} at place {}", stream.donor, stream.place),
+                                    LeftState::Origin{stream.donor, stream.place});
+    if (--copy.streams == 0) copies_.erase(stream.place);
+    return state;
   }
 
  private:
-  std::map<std::uint64_t, std::vector<std::byte>> copies_;
+  struct Copy {
+    std::vector<std::byte> bytes;
+    std::size_t streams = 0;  // that have still to give it
+  };
+  std::map<std::uint64_t, Copy> copies_;
 };
 
 /// The repetition of one run.
@@ -155,9 +161,12 @@ class Replay {
     job_.config.comm.elastic = false;
     job_.folder = {request.output};
     job_.data = load_data(job_.config);
-    for (const MembershipRecord& record : records_)
-      for (const int member : record.plan.members)
+    for (std::size_t index = 0; index < records_.size(); ++index) {
+      for (const int member : records_[index].plan.members) {
+        last_[member] = index;
         if (!runs_.contains(member)) runs_[member] = std::make_unique<RankRun>(job_);
+      }
+    }
     for (auto& [member, run] : runs_) run->set_listener(keepers_[member]);
     for (const MembershipRecord& record : records_)
       for (const StreamRecord& stream : record.streams) keepers_[stream.donor].want(stream.place);
@@ -185,7 +194,7 @@ class Replay {
     std::vector<MembershipRecord> repeated(members.size());
     const auto workers = static_cast<int>(members.size());
     for (const StreamRecord& stream : record.streams)
-      runs_.at(stream.member)->set_copy(keepers_.at(stream.donor).copy(stream));
+      runs_.at(stream.member)->set_copy(keepers_.at(stream.donor).give(stream));
     comm::run_local(workers, local_options(job_.config, workers), [&](comm::Communicator& group) {
       const auto rank = static_cast<std::size_t>(group.rank());
       RankRun& run = *runs_.at(members[rank]);
@@ -213,6 +222,9 @@ class Replay {
     }
     const RankRun& first = *runs_.at(members.front());
     is_over_ = request_.until && (!end.place || first.place() != *end.place);
+    // A long run has many members, and few at a time: what a member leaves behind is dropped, unless it is asked for.
+    for (const int member : members)
+      if (!is_over_ && last_.at(member) == index && request_.member != member) runs_.erase(member);
   }
 
   int write_state() {
@@ -235,7 +247,8 @@ class Replay {
   Job job_;
   std::map<int, CopyKeeper> keepers_;  // by member, as the runs, which they outlive
   std::map<int, std::unique_ptr<RankRun>> runs_;
-  bool is_over_ = false;  // the last step to be repeated is done
+  std::map<int, std::size_t> last_;  // the last generation of each member
+  bool is_over_ = false;             // the last step to be repeated is done
 };
 
 }  // namespace
