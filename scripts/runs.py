@@ -92,11 +92,12 @@ def summary(folder):
 
 
 class Rows(list):
-    """Rows in a file, a JSON array with one row a line, which is whole at every moment. Without a path nothing is kept."""
+    """Rows in a file, a JSON array with one row a line, which is whole at every moment. Without a path nothing is kept. Other
+    processes may add rows to the same file."""
 
     def __init__(self, path):
         super().__init__(json.loads(path.read_text()) if path and path.exists() else [])
-        self.path = path
+        self.path, self.seen = path, set(map(json.dumps, self))
 
     def has(self, case):
         """Whether a row has all the values of the case."""
@@ -104,7 +105,10 @@ class Rows(list):
 
     def add(self, rows):
         self += rows
+        self.seen.update(map(json.dumps, rows))
         if self.path:
+            self += [row for row in Rows(self.path) if json.dumps(row) not in self.seen]
+            self.seen.update(map(json.dumps, self))
             self.path.parent.mkdir(parents=True, exist_ok=True)
             partial = self.path.with_name(self.path.name + ".part")
             partial.write_text("[\n" + ",\n".join(map(json.dumps, self)) + "\n]\n")
