@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <map>
 #include <memory>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -161,12 +162,9 @@ class Replay {
     job_.config.comm.elastic = false;
     job_.folder = {request.output};
     job_.data = load_data(job_.config);
-    for (std::size_t index = 0; index < records_.size(); ++index) {
-      for (const int member : records_[index].plan.members) {
-        last_[member] = index;
+    for (const MembershipRecord& record : records_)
+      for (const int member : record.plan.members)
         if (!runs_.contains(member)) runs_[member] = std::make_unique<RankRun>(job_);
-      }
-    }
     for (auto& [member, run] : runs_) run->set_listener(keepers_[member]);
     for (const MembershipRecord& record : records_)
       for (const StreamRecord& stream : record.streams) keepers_[stream.donor].want(stream.place);
@@ -224,7 +222,14 @@ class Replay {
     is_over_ = request_.until && (!end.place || first.place() != *end.place);
     // A long run has many members, and few at a time: what a member leaves behind is dropped, unless it is asked for.
     for (const int member : members)
-      if (!is_over_ && last_.at(member) == index && request_.member != member) runs_.erase(member);
+      if (request_.member != member && !trains_behind(index, member)) runs_.erase(member);
+  }
+
+  /// Returns whether a member is in some generation behind this one.
+  bool trains_behind(std::size_t index, int member) const {
+    return std::ranges::any_of(std::span(records_).subspan(index + 1), [&](const MembershipRecord& later) {
+      return std::ranges::count(later.plan.members, member) > 0;
+    });
   }
 
   int write_state() {
@@ -247,8 +252,7 @@ class Replay {
   Job job_;
   std::map<int, CopyKeeper> keepers_;  // by member, as the runs, which they outlive
   std::map<int, std::unique_ptr<RankRun>> runs_;
-  std::map<int, std::size_t> last_;  // the last generation of each member
-  bool is_over_ = false;             // the last step to be repeated is done
+  bool is_over_ = false;  // the last step to be repeated is done
 };
 
 }  // namespace
