@@ -105,7 +105,6 @@ class Rows(list):
 
     def add(self, rows):
         self += rows
-        self.seen.update(map(json.dumps, rows))
         if self.path:
             self += [row for row in Rows(self.path) if json.dumps(row) not in self.seen]
             self.seen.update(map(json.dumps, self))
