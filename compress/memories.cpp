@@ -139,10 +139,20 @@ class Residual final : public Stateful {
 /// does not push a coordinate that was just sent.
 /// A dense exchange empties v but leaves u alone: v is then u at every step, which is momentum SGD, and the momentum
 /// carries over between dense and sparse phases. A quantizer sends a part of every entry, and masks none.
+///
+/// A masked momentum moves a coordinate less than momentum SGD would: a tenth as far where every step sends it, with
+/// momentum 0.9. Where the rate is high and few entries are sent that keeps training stable; elsewhere it only costs
+/// progress. Hence a rate below which nothing is masked (ours; docs/results/accuracy.md).
 class MomentumCorrection final : public Stateful {
  public:
-  MomentumCorrection(const kernels::MomentumRule& rule, bool masking, std::size_t numel, const Device& device)
-      : Stateful(numel, device), rule_(rule), masking_(masking), momentum_(zeros(numel, device)) {
+  /// @param masking_rate entries that were sent are masked while the rate is at least this share of the base rate.
+  MomentumCorrection(const kernels::MomentumRule& rule, bool masking, double masking_rate, std::size_t numel,
+                     const Device& device)
+      : Stateful(numel, device),
+        rule_(rule),
+        masking_(masking),
+        masking_rate_(masking_rate),
+        momentum_(zeros(numel, device)) {
     state_ = {{"momentum", &momentum_}, {"velocity", &residual_}};
   }
 
@@ -156,12 +166,14 @@ class MomentumCorrection final : public Stateful {
   void settle(const Settlement& settlement) override {
     Stateful::settle(settlement);
     if (!masking_ || settlement.contributed_all || settlement.codec != nullptr) return;
+    if (settlement.rate_share < masking_rate_) return;
     kernels::scatter_zero(settlement.masked.value_or(settlement.contributed), momentum_.view());
   }
 
  private:
   kernels::MomentumRule rule_;
   bool masking_;
+  double masking_rate_;
   Values momentum_;
 };
 
@@ -333,13 +345,19 @@ const Registration<MemoryEntry> momentum_correction{[](MemoryEntry& entry) {
   entry.name = "momentum_correction";
   entry.summary = "applies the momentum on each worker, before error feedback (DGC)";
   entry.source = "arXiv:1712.01887 (DGC), section 3.2; masking: section 3.3";
-  entry.settings = {SettingSpec::flag("masking", true, "true: also clear the momentum of entries that were sent")};
+  entry.settings = {
+      SettingSpec::flag("masking", true, "true: also clear the momentum of entries that were sent"),
+      SettingSpec::number("masking_rate", 0,
+                          "clear it only while the learning rate is at least this share of optimizer.learning_rate; 0: "
+                          "always, as in the paper",
+                          0, 1)};
   entry.floats_per_element = 2;
   entry.resize = {OnResize::kReshard, "is added up, so that the sums of all residuals and of all momenta stay"};
   entry.owns_momentum = true;
   entry.make = [](const Settings& settings, std::size_t numel, float momentum, bool nesterov, const Device& device) {
     const kernels::MomentumRule rule{.scale = 1, .momentum = momentum, .nesterov = nesterov};
-    return std::make_unique<MomentumCorrection>(rule, settings.flag("masking"), numel, device);
+    return std::make_unique<MomentumCorrection>(rule, settings.flag("masking"), settings.number("masking_rate"), numel,
+                                                device);
   };
 }};
 

@@ -446,7 +446,9 @@ void GradientExchange::settle(std::size_t index, BucketSum& sum, StepTimers& tim
   const Bucket& bucket = buckets_[index];
   BucketState& state = states_[index];
   times_.run(timers, StepPart::kSettle, detail_of(index, bucket), [&] {
-    state.memory->settle(state.form->settlement(*state.outcome));
+    compress::Settlement settlement = state.form->settlement(*state.outcome);
+    settlement.rate_share = step_.rate_share;
+    state.memory->settle(settlement);
     const View<const float> gradient_sum = state.memory->to_gradient(sum.dense, sum.entries);
     if (gradient_sum.empty()) return;
     sum.dense = gradient_sum;

@@ -27,6 +27,7 @@ struct ExchangeStep {
   std::uint64_t step = 0;                    ///< of the run, from 0: for errors
   double density = 1.0;                      ///< target, in (0, 1]
   double learning_rate = 0.0;                ///< used by the folded accumulator
+  double rate_share = 1.0;                   ///< of the base rate (compress::Settlement::rate_share)
   float gradient_scale = 1.0f;               ///< local clipping
   View<float> accumulated = {};              ///< [dump_size()]: receives acc, before select; empty: not wanted
   std::span<const std::size_t> groups = {};  ///< to be exchanged, ascending, the same on every rank; empty: all

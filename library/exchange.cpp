@@ -293,7 +293,8 @@ void Exchange::agree_or_revert(std::optional<ParameterId> bad, bool is_cancelled
 exchange::ExchangeStep Exchange::next_step(std::uint64_t step, std::uint64_t exchanges) const {
   return {.step = step_,
           .density = trainer::density_at(spec_.compression, step / steps_per_epoch_, exchanges),
-          .learning_rate = learning_rate_};
+          .learning_rate = learning_rate_,
+          .rate_share = learning_rate_ / spec_.optimizer.learning_rate};
 }
 
 template <class Sums, class Gradients>

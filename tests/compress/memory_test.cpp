@@ -130,6 +130,21 @@ TEST_SUITE("compress") {
     check_close(view(momentum_of(worker.memory())), {1.9f, 2.8f});
   }
 
+  TEST_CASE("momentum correction masks while the rate is at least masking_rate of the base rate") {
+    const auto momentum_after = [](double masking_rate, double rate_share) {
+      const auto memory = make_memory("momentum_correction", 2, {{"masking_rate", masking_rate}}, 0.9f);
+      memory->compensate({}, view({1, 2}), 1.0f);
+      const std::vector<std::uint32_t> contributed{1};
+      memory->settle({.contributed = std::span<const std::uint32_t>(contributed), .rate_share = rate_share});
+      CHECK(values(memory->residual()) == Vector{1, 0});
+      return momentum_of(*memory);
+    };
+    CHECK(momentum_after(0.25, 1) == Vector{1, 0});
+    CHECK(momentum_after(0.25, 0.25) == Vector{1, 0});
+    CHECK(momentum_after(0.25, 0.2) == Vector{1, 2});
+    CHECK(momentum_after(0, 0) == Vector{1, 0});
+  }
+
   TEST_CASE("momentum correction, Nesterov: sends {1: 3.8}, then holds v = [4.61, 1.9]") {
     Worker worker(make_memory("momentum_correction", 2, {}, 0.9f, true), 2);
     check_sent(worker.step({1, 2}), 1, 3.8f);

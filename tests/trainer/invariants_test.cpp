@@ -130,6 +130,21 @@ TEST_CASE("gradient accumulation over micro-batches equals one large batch to ro
   CHECK(relative_difference(two.parameters, one.parameters) < 1e-5);  // float32 sums in another order, six steps
 }
 
+TEST_CASE("a run stops masking where its learning rate has fallen below masking_rate") {
+  const auto parameters = [](double masking_rate, std::vector<std::string> overrides) {
+    const TemporaryFolder folder;
+    overrides.insert(overrides.end(),
+                     {"compression.method=topk", "compression.memory=momentum_correction", "schedule.name=milestones",
+                      "schedule.milestones=[1]", "schedule.gamma=0.5", "data.train_samples=18",
+                      fmt::format("compression.momentum_correction.masking_rate={}", masking_rate)});
+    return quick_run(quick_config(overrides), 2, folder.path()).parameters;  // 3 steps in each of two epochs
+  };
+  CHECK(parameters(0.6, {"train.max_steps=3"}) == parameters(0, {"train.max_steps=3"}));
+  const std::vector<float> always = parameters(0, {});
+  CHECK(parameters(0.5, {}) == always);
+  CHECK(parameters(0.6, {}) != always);
+}
+
 TEST_CASE("the folded accumulator equals the raw one for plain SGD with a constant rate, to rounding") {
   for (const char* memory : {"residual", "none"}) {
     const std::vector<std::string> common{"compression.method=topk", "optimizer.momentum=0.0", "schedule.name=constant",
