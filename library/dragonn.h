@@ -192,8 +192,8 @@ DRAGONN_API uint64_t dragonn_elements(const dragonn_exchange_handle* handle);
 DRAGONN_API dragonn_status dragonn_get_tensor_info(const dragonn_exchange_handle* handle, uint64_t tensor,
                                                    dragonn_tensor_info* info, size_t size);
 
-/// Sets the learning rate of the next exchanges, for compression.acc_form = "folded" only. It is
-/// optimizer.learning_rate at first. Local.
+/// Sets the learning rate of the next exchanges. It is optimizer.learning_rate at first. Only compression.acc_form =
+/// "folded" and compression.momentum_correction.masking_rate use it. Local.
 DRAGONN_API dragonn_status dragonn_set_learning_rate(dragonn_exchange_handle* handle, double learning_rate);
 
 /// Collective. Replaces this rank's gradient by the mean over the ranks of what they sent, the same on every rank.
