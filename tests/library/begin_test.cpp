@@ -172,6 +172,27 @@ TEST_SUITE("library") {
     dragonn_abort(handle, "enough");
   }
 
+  TEST_CASE("the learning rate that a handle is told ends momentum masking below masking_rate") {
+    const auto sent = [](const char* masking_rate, double learning_rate) {
+      dragonn_exchange_handle* const handle =
+          create(config_of("topk", "local") + "memory = \"momentum_correction\"\n[compression.momentum_correction]\n" +
+                     "masking_rate = " + masking_rate + "\n",
+                 "");
+      REQUIRE(handle != nullptr);
+      REQUIRE(dragonn_set_learning_rate(handle, learning_rate) == DRAGONN_OK);
+      Step gradients;
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        gradients = gradients_of(0, step);
+        REQUIRE(at_once(handle, gradients) == DRAGONN_OK);
+      }
+      CHECK(dragonn_destroy(handle) == DRAGONN_OK);
+      return gradients;
+    };
+    CHECK(sent("0.5", 0.1) == sent("0.0", 0.1));
+    CHECK(sent("0.5", 0.05) == sent("0.0", 0.05));
+    CHECK(sent("0.5", 0.01) != sent("0.0", 0.01));
+  }
+
   TEST_CASE("gradients of 16 bits are summed as float32, and keep their residuals as such") {
     for (const std::uint32_t dtype : {DRAGONN_BFLOAT16, DRAGONN_FLOAT16}) {
       dragonn_exchange_handle* const handle = create(config_of("topk", "local"), "");
