@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/archive_view.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/hash.h"
@@ -85,14 +86,28 @@ std::size_t Archive::size_bytes() const {
   return total;
 }
 
-std::vector<std::byte> to_bytes(const Archive& archive) {
+void ArchiveView::put_field(const std::string& name, Field field) {
+  const bool added = fields_.emplace(name, std::move(field)).second;
+  DRAGONN_CHECK(added, "archive field {} written twice", name);
+}
+
+Pieces ArchiveView::pieces() const {
   std::vector<FileTensor> tensors;
-  for (const auto& [name, field] : archive.fields()) tensors.push_back({name, field.type, field.shape, field.bytes});
+  for (const auto& [name, field] : fields_) tensors.push_back({name, field.type, field.shape, field.bytes});
   // Large elements come first, so that each field begins at a multiple of its elements' size.
   std::ranges::stable_sort(tensors, std::greater(), [](const auto& tensor) { return element_bytes(tensor.type); });
   FileMetadata metadata{{kFormat, kFormatName}};
   for (const FileTensor& tensor : tensors) metadata.emplace(checksum_key(tensor.name), checksum_of(tensor));
-  return safetensors_bytes(tensors, metadata);
+  Pieces file;
+  file.add(safetensors_header(tensors, metadata));
+  for (const FileTensor& tensor : tensors) file.refer_to(tensor.bytes);
+  return file;
+}
+
+std::vector<std::byte> to_bytes(const Archive& archive) {
+  ArchiveView view;
+  for (const auto& [name, field] : archive.fields()) view.put_field(name, ArchiveView::Field(field));
+  return view.pieces().bytes();
 }
 
 Archive archive_from_bytes(std::span<const std::byte> bytes, const std::string& name) {

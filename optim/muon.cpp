@@ -81,15 +81,10 @@ class Muon final : public Optimizer {
   }
   bool needs_dense(const Slice& /*slice*/) const override { return true; }
 
-  void save(Archive& archive, const std::string& prefix) const override {
-    kernels::put_view(archive, prefix + "first", first_.view());
-    kernels::put_view(archive, prefix + "second", second_.view());
-  }
-  void load(const Archive& archive, const std::string& prefix) override {
-    kernels::get_view(archive, prefix + "first", first_.view());
-    kernels::get_view(archive, prefix + "second", second_.view());
-    gathered_ = 0;
-  }
+  std::vector<StateArray> state() override { return {{"first", first_.view()}, {"second", second_.view()}}; }
+
+ protected:
+  void abandon_step() override { gathered_ = 0; }
 
  private:
   /// One matrix, or neighbours that AdamW updates.

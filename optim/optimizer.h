@@ -28,6 +28,12 @@ struct Slice {
   bool learning_rate_applied = false;
 };
 
+/// An array of an optimizer's state.
+struct StateArray {
+  std::string name;
+  View<float> values;
+};
+
 /// An optimizer with a state of n floats per buffer for the whole arena. Every step calls begin_step, then update once
 /// per slice; the slices cover every parameter once, in the order of the arena. A slice may end within a parameter.
 class Optimizer {
@@ -50,8 +56,15 @@ class Optimizer {
   /// Returns whether coordinates with a zero gradient move on this slice.
   virtual bool needs_dense(const Slice& slice) const = 0;
 
-  virtual void save(Archive& archive, const std::string& prefix) const = 0;
-  virtual void load(const Archive& archive, const std::string& prefix) = 0;
+  /// Returns the arrays of the state, for who saves them, loads them or gives them away; valid as long as this object.
+  virtual std::vector<StateArray> state() = 0;
+  void save(Archive& archive, const std::string& prefix);
+  /// @throws DataError if an array is absent, or has another size.
+  void load(const Archive& archive, const std::string& prefix);
+
+ protected:
+  /// Forgets the step that was under way when a state is loaded.
+  virtual void abandon_step() {}
 };
 
 struct OptimizerEntry : RegistryEntry {

@@ -52,11 +52,9 @@ class Sgd final : public Optimizer {
     return decay_.touches(slice.offset, slice.size) || (momentum_ > 0 && !slice.momentum_applied);
   }
 
-  void save(Archive& archive, const std::string& prefix) const override {
-    if (momentum_ > 0) kernels::put_view(archive, prefix + "momentum", buffer_.view());
-  }
-  void load(const Archive& archive, const std::string& prefix) override {
-    if (momentum_ > 0) kernels::get_view(archive, prefix + "momentum", buffer_.view());
+  std::vector<StateArray> state() override {
+    if (momentum_ > 0) return {{"momentum", buffer_.view()}};
+    return {};
   }
 
  private:
@@ -102,14 +100,7 @@ class Adam final : public Optimizer {
   }
   bool needs_dense(const Slice& /*slice*/) const override { return true; }
 
-  void save(Archive& archive, const std::string& prefix) const override {
-    kernels::put_view(archive, prefix + "first", first_.view());
-    kernels::put_view(archive, prefix + "second", second_.view());
-  }
-  void load(const Archive& archive, const std::string& prefix) override {
-    kernels::get_view(archive, prefix + "first", first_.view());
-    kernels::get_view(archive, prefix + "second", second_.view());
-  }
+  std::vector<StateArray> state() override { return {{"first", first_.view()}, {"second", second_.view()}}; }
 
  private:
   ParameterArena& arena_;

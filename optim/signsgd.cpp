@@ -26,8 +26,7 @@ class SignSgd final : public Optimizer {
   }
   bool needs_dense(const Slice& slice) const override { return decay_.touches(slice.offset, slice.size); }
 
-  void save(Archive& /*archive*/, const std::string& /*prefix*/) const override {}
-  void load(const Archive& /*archive*/, const std::string& /*prefix*/) override {}
+  std::vector<StateArray> state() override { return {}; }
 
  private:
   ParameterArena& arena_;

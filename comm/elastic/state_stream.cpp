@@ -116,7 +116,9 @@ void StateSender::run(const std::stop_token& stop) {
 std::optional<StateSender::Message> StateSender::await_message(const std::stop_token& stop) {
   const std::chrono::duration<double> interval(options_.heartbeat_timeout_s / kBeatsPerTimeout);
   std::unique_lock lock(mutex_);
-  if (has_state_ && !has_caught_up_ && size_of(messages_) <= kPartBytes) return Message{StreamKind::kPresent, nullptr};
+  const bool is_behind = !messages_.empty() && messages_.back().kind == StreamKind::kBehind;
+  if (has_state_ && !has_caught_up_ && !is_behind && size_of(messages_) <= kPartBytes)
+    return Message{StreamKind::kPresent, nullptr};
   while (!changed_.wait_for(lock, stop, interval, [&] { return !messages_.empty(); })) {
     lock.unlock();
     if (stop.stop_requested() || !send_beat(stop)) return std::nullopt;

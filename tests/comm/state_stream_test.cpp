@@ -160,15 +160,17 @@ TEST_CASE("state stream: one that falls behind drops its updates, says so, and t
   TwoMembers two;
   Taken taken;
   StateSender sender(two.taker(1), two.member().options(), 1);
+  sender.send(StreamKind::kState, message(500, 4));
   for (int update = 0; update < 3; ++update) sender.send(StreamKind::kUpdate, message(1000, 5));
-  CHECK(sender.waiting_bytes() == 3000);
+  CHECK(sender.waiting_bytes() == 3500);
   sender.fall_behind();
-  CHECK(sender.waiting_bytes() == 0);
+  CHECK(sender.waiting_bytes() == 500);
   StateReceiver receiver(two.joiner(), two.run(), taken.function());  // the sender has waited for it
   while (!two.member().is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   receiver.stop();
-  REQUIRE(taken.messages.size() == 1);
-  CHECK(taken.messages[0].first == StreamKind::kBehind);
+  REQUIRE(taken.messages.size() == 2);  // and not that it has all
+  CHECK(taken.messages[0].first == StreamKind::kState);
+  CHECK(taken.messages[1].first == StreamKind::kBehind);
 }
 
 TEST_SUITE_END();

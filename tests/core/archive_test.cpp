@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/archive_view.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/safetensors.h"
@@ -169,6 +170,18 @@ TEST_SUITE("core") {
   TEST_CASE("an archive that does not exist is a config error") {
     const test::TemporaryFolder folder;
     CHECK_THROWS_AS(Archive::read(folder / "nothing"), ConfigError);
+  }
+
+  TEST_CASE("archive view: fields of several places are written as one archive of them") {
+    const Archive archive = example();
+    const std::vector<float> values{0.5f, -3.0f};
+    ArchiveView view;
+    for (const auto& [name, field] : archive.fields()) view.put_field(name, ArchiveView::Field(field));
+    view.put_field("values", ArchiveView::Field(std::span<const float>(values)));
+    Archive whole = example();
+    whole.put_array<float>("values", values);
+    CHECK(view.pieces().bytes() == to_bytes(whole));
+    CHECK_THROWS_AS(view.put_field("step", ArchiveView::Field(std::span<const float>())), Error);
   }
 }
 

@@ -87,6 +87,16 @@ stopped rounds 75 75 75
 streamed rounds 1 30000
 streamed rounds 2 30000
 
+# Updates of 350 kB come faster than the stream may send them: it falls behind, and the state comes whole when the worker joins.
+rule=("${long[@]}" --set 'model.hidden=[2048]' --set comm.join_share=0.01)
+coordinate behind 1 --set comm.max_workers=2
+start behind 1 "${rule[@]}"
+wait_until "${ids[0]}" has_steps behind 20 || fail "behind: no steps"
+start_worker behind 7 taker "${rule[@]}"
+begins behind 0 1
+stopped behind 75 75
+grep -q '"streams":' behind/membership.jsonl && fail "behind: the stream's copy is kept: $(cat behind/membership.jsonl)"
+
 # A stream that may take next to nothing of the link is overtaken by its updates, or would take for ever: here it never begins, as
 # the donor dies when it is about to. The next donor gives all.
 if has_fault_points; then

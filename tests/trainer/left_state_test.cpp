@@ -84,6 +84,21 @@ TEST_CASE("left state: of what a stream has brought only what is not equal follo
   });
 }
 
+TEST_CASE("left state: ranks that neither give nor take do other work meanwhile") {
+  comm::run_local(4, {}, [](comm::Communicator& communicator) {
+    const int rank = communicator.rank();
+    std::unique_ptr<LeftState> mine = rank < 3 ? state_of(rank) : nullptr;
+    int calls = 0;
+    const auto none_stays = [](const std::string& /*field*/) { return false; };
+    share_state(communicator, mine, none_stays, [&calls] { ++calls; });
+    CHECK(calls == (rank == 1 || rank == 2 ? 1 : 0));
+    REQUIRE(mine != nullptr);
+    CHECK(mine->shared.fields() == state_of(rank % 3)->shared.fields());
+    share_state(communicator, mine, none_stays, [&calls] { ++calls; });  // all but the copy have the state
+    CHECK(calls == (rank == 1 || rank == 2 ? 2 : 0));
+  });
+}
+
 TEST_CASE("left state: without a rank that has the state there is none to share") {
   comm::run_local(2, {}, [](comm::Communicator& communicator) {
     std::unique_ptr<LeftState> none;

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "core/archive_view.h"
 #include "core/bytes.h"
 #include "core/error.h"
 #include "core/fault_point.h"
@@ -31,8 +32,16 @@ constexpr const char* kOwn = "own ";
 /// A message of one rank to another.
 struct Transfer {
   int from, to;
+  Pieces pieces = {};  // on the first rank
   std::uint64_t size = 0;
-  std::vector<std::byte> bytes = {};  // on these ranks
+  std::vector<std::byte> bytes = {};  // on the second one
+};
+
+/// A part of a message, on its way.
+struct MovedPart {
+  comm::Request request;
+  std::uint64_t size;
+  std::vector<std::byte> outgoing;
 };
 
 /// Precedes the shared state, the rank's own, and the names of what a copy keeps.
@@ -44,27 +53,51 @@ std::vector<std::uint64_t> gather(comm::Communicator& communicator, std::uint64_
   return all;
 }
 
-/// Collective. Moves these messages, part by part. The senders have the bytes.
+/// Starts to move the next part of each message that is longer than `begin`.
+std::vector<MovedPart> start_parts(comm::Communicator& communicator, int tag, std::vector<Transfer>& transfers,
+                                   std::uint64_t begin) {
+  std::vector<MovedPart> parts;
+  for (Transfer& transfer : transfers) {
+    if (begin >= transfer.size) continue;
+    const std::uint64_t size = std::min(kPartBytes, transfer.size - begin);
+    if (communicator.rank() == transfer.from) {
+      std::vector<std::byte> bytes(size);
+      transfer.pieces.copy_to(begin, bytes);
+      const auto view = comm::Communicator::as_bytes(std::span<const std::byte>(bytes));
+      const comm::Request request = communicator.isend(transfer.to, tag, view);
+      parts.push_back({request, size, std::move(bytes)});
+    } else if (communicator.rank() == transfer.to) {
+      transfer.bytes.resize(begin + size);
+      const auto view = comm::Communicator::as_writable_bytes(std::span(transfer.bytes).subspan(begin));
+      parts.push_back({communicator.irecv(transfer.from, tag, view), size, {}});
+    }
+  }
+  return parts;
+}
+
+/// Collective. Moves these messages, part by part. The next part is on its way while all meet behind one, so that the
+/// link does not wait for that.
 void move_all(comm::Communicator& communicator, int tag, std::vector<Transfer>& transfers) {
   std::vector<std::uint64_t> sizes;
-  for (const Transfer& transfer : transfers) sizes.push_back(transfer.bytes.size());
+  for (const Transfer& transfer : transfers) sizes.push_back(transfer.pieces.size());
   communicator.allreduce_max(std::span(sizes));
-  for (std::size_t i = 0; i < transfers.size(); ++i) transfers[i].size = sizes[i];
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    transfers[i].size = sizes[i];
+    if (communicator.rank() == transfers[i].to) transfers[i].bytes.reserve(sizes[i]);  // parts stay where they arrive
+  }
   const std::uint64_t largest = sizes.empty() ? 0 : *std::ranges::max_element(sizes);
+  std::vector<MovedPart> present = start_parts(communicator, tag, transfers, 0);
   for (std::uint64_t begin = 0; begin < largest; begin += kPartBytes) {
-    for (auto& [from, to, size, bytes] : transfers) {
-      const std::uint64_t end = std::min(begin + kPartBytes, size);
-      if (begin >= end) continue;
-      if (communicator.rank() == from) {
-        const auto part = std::span<const std::byte>(bytes).subspan(begin, end - begin);
-        communicator.send(to, tag, comm::Communicator::as_bytes(part));
-      } else if (communicator.rank() == to) {
-        bytes.resize(end);
-        const auto part = std::span(bytes).subspan(begin);
-        communicator.recv_exactly(from, tag, comm::Communicator::as_writable_bytes(part));
+    std::vector<MovedPart> next = start_parts(communicator, tag, transfers, begin + kPartBytes);
+    for (MovedPart& part : present) {
+      if (part.request.is_receive) {
+        communicator.wait_exactly(part.request, part.size);
+      } else {
+        communicator.wait(part.request);
       }
     }
     communicator.barrier();
+    present = std::move(next);
   }
 }
 
@@ -82,8 +115,8 @@ std::map<std::string, std::string> lines_of(const std::string& inventory) {
 }
 
 /// An archive's field in an inventory: its type and shape follow from its name.
-std::string hash_of(const Archive::Field& field) {
-  return hash_text(hash_bytes(field.bytes));
+std::string hash_of(std::span<const std::byte> field) {
+  return hash_text(hash_bytes(field));
 }
 
 }  // namespace
@@ -94,7 +127,7 @@ std::string LeftState::inventory() const {
     for (const auto& [name, field] : archive->fields()) {
       // Without an origin nobody could say whose optimizer it is.
       const bool is_nobodys = archive == &own && name.starts_with(kOptimizer) && !origin_;
-      if (!is_nobodys) text += hash_of(field) + " " + line_of(prefix, name);
+      if (!is_nobodys) text += hash_of(field.bytes) + " " + line_of(prefix, name);
     }
   return text;
 }
@@ -103,41 +136,36 @@ void LeftState::take_values() {
   if (TrainingState* const state = std::exchange(values_in_, nullptr)) state->save_values(shared, state->parameters());
 }
 
-std::vector<std::byte> LeftState::bytes_for(const std::string& inventory, const StaysWithRank& stays_with_rank) const {
-  DRAGONN_CHECK(!leaves_values(), "a copy is made of a state that has left its values");
+LeftState::Message LeftState::message_for(const std::string& inventory, const StaysWithRank& stays_with_rank) const {
   const std::map<std::string, std::string> known = lines_of(inventory);
-  Archive first, second;
+  Message message;
+  ArchiveView of_all, of_rank;
   std::string kept;
-  for (const auto& [name, field] : shared.fields()) {
-    const std::string line = line_of(kShared, name);
+  const auto add = [&](ArchiveView& view, const char* prefix, const std::string& name,
+                       const ArchiveView::Field& field) {
+    const std::string line = line_of(prefix, name);
     const auto found = known.find(line);
-    if (found != known.end() && found->second == hash_of(field)) {
+    const bool is_own_optimizer = &view == &of_rank && name.starts_with(kOptimizer);
+    if (found != known.end() && (is_own_optimizer || found->second == hash_of(field.bytes))) {
       kept += line;
     } else {
-      first.put_field(name, field);
+      view.put_field(name, field);
     }
-  }
-  for (const auto& [name, field] : own.fields()) {
-    if (stays_with_rank(name)) continue;
-    const std::string line = line_of(kOwn, name);
-    const auto found = known.find(line);
-    const bool keeps = found != known.end() && (name.starts_with(kOptimizer) || found->second == hash_of(field));
-    if (keeps) {
-      kept += line;
-    } else {
-      second.put_field(name, field);
-    }
-  }
-  const std::vector<std::byte> shared_bytes = dragonn::to_bytes(first), own_bytes = dragonn::to_bytes(second);
-  const Heading heading{static_cast<std::uint64_t>(rank_), static_cast<std::uint64_t>(workers_), shared_bytes.size(),
-                        own_bytes.size()};
-  std::vector<std::byte> bytes;
-  bytes.reserve(sizeof(heading) + shared_bytes.size() + own_bytes.size() + kept.size());
-  append_bytes(bytes, std::as_bytes(std::span(heading)));
-  append_bytes(bytes, shared_bytes);
-  append_bytes(bytes, own_bytes);
-  append_bytes(bytes, std::as_bytes(std::span(kept)));
-  return bytes;
+  };
+  if (values_in_ != nullptr)
+    for (const auto& [name, values] : values_in_->values())
+      add(of_all, kShared, name, ArchiveView::Field(message.mirrors.emplace_back().of(values)));
+  for (const auto& [name, field] : shared.fields()) add(of_all, kShared, name, ArchiveView::Field(field));
+  for (const auto& [name, field] : own.fields())
+    if (!stays_with_rank(name)) add(of_rank, kOwn, name, ArchiveView::Field(field));
+  const Pieces all = of_all.pieces(), rank = of_rank.pieces();
+  const Heading heading{static_cast<std::uint64_t>(rank_), static_cast<std::uint64_t>(workers_), all.size(),
+                        rank.size()};
+  message.pieces.add(std::string(reinterpret_cast<const char*>(heading.data()), sizeof(heading)));
+  message.pieces.append(all);
+  message.pieces.append(rank);
+  message.pieces.add(std::move(kept));
+  return message;
 }
 
 std::unique_ptr<LeftState> LeftState::copy_of(std::span<const std::byte> bytes, const std::string& source,
@@ -170,7 +198,7 @@ void LeftState::keep_from(const LeftState& former) {
 }
 
 std::size_t share_state(comm::Communicator& communicator, std::unique_ptr<LeftState>& left,
-                        const LeftState::StaysWithRank& stays_with_rank) {
+                        const LeftState::StaysWithRank& stays_with_rank, const std::function<void()>& meanwhile) {
   const bool has_state = left != nullptr && !left->is_copy();
   std::vector<int> donors, takers;
   const std::vector<std::uint64_t> have_state = gather(communicator, has_state ? 1 : 0);
@@ -183,20 +211,21 @@ std::size_t share_state(comm::Communicator& communicator, std::unique_ptr<LeftSt
     const int donor = donors[turn % donors.size()], taker = takers[turn];
     Transfer& inventory = inventories.emplace_back(taker, donor);
     states.emplace_back(donor, taker);
-    if (communicator.rank() != taker || left == nullptr) continue;
-    const std::string text = left->inventory();
-    inventory.bytes.assign(reinterpret_cast<const std::byte*>(text.data()),
-                           reinterpret_cast<const std::byte*>(text.data()) + text.size());
+    if (communicator.rank() == taker && left != nullptr) inventory.pieces.add(left->inventory());
   }
   fault_point("share");
   move_all(communicator, kTagInventory, inventories);
+  std::deque<LeftState::Message> messages;  // what they refer to lives until they are sent
   for (std::size_t turn = 0; turn < takers.size(); ++turn) {
     const std::vector<std::byte>& text = inventories[turn].bytes;
     if (communicator.rank() != states[turn].from) continue;
-    left->take_values();
-    states[turn].bytes =
-        left->bytes_for(std::string(reinterpret_cast<const char*>(text.data()), text.size()), stays_with_rank);
+    const std::string inventory(reinterpret_cast<const char*>(text.data()), text.size());
+    states[turn].pieces = messages.emplace_back(left->message_for(inventory, stays_with_rank)).pieces;
   }
+  const auto takes_part = [&](const Transfer& state) {
+    return state.from == communicator.rank() || state.to == communicator.rank();
+  };
+  if (meanwhile && std::ranges::none_of(states, takes_part)) meanwhile();
   move_all(communicator, kTagState, states);
   const auto mine = std::ranges::find(states, communicator.rank(), &Transfer::to);
   if (mine == states.end()) return 0;

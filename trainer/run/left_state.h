@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +14,8 @@
 
 #include "comm/communicator.h"
 #include "core/archive.h"
+#include "core/pieces.h"
+#include "kernels/devices.h"
 #include "trainer/run/checkpoint.h"
 
 namespace dragonn::trainer {
@@ -55,9 +58,9 @@ class LeftState final : public StateSource {
   /// Copies what has been left, for others.
   void take_values();
 
-  /// Returns a copy for a rank that joins, as bytes. No values are left.
+  /// Returns a copy for a rank that joins, as bytes.
   std::vector<std::byte> to_bytes() const {
-    return bytes_for("", [](const std::string&) { return false; });
+    return message_for("", [](const std::string&) { return false; }).pieces.bytes();
   }
   /// Reads such bytes. @param source names the rank for errors. @throws DataError.
   static std::unique_ptr<LeftState> copy_of(std::span<const std::byte> bytes, const std::string& source,
@@ -67,11 +70,18 @@ class LeftState final : public StateSource {
 
  private:
   friend std::size_t share_state(comm::Communicator& communicator, std::unique_ptr<LeftState>& left,
-                                 const StaysWithRank& stays_with_rank);
+                                 const StaysWithRank& stays_with_rank, const std::function<void()>& meanwhile);
+  /// A message to another rank: where its fields lie in memory, or in copies of a device's.
+  struct Message {
+    std::deque<kernels::HostMirror<float>> mirrors;
+    Pieces pieces;
+  };
+
   /// Returns what a copy has: a line for each field, with its hash.
   std::string inventory() const;
-  /// Returns what a copy with this inventory lacks to be equal to this state, and the names of what it keeps.
-  std::vector<std::byte> bytes_for(const std::string& inventory, const StaysWithRank& stays_with_rank) const;
+  /// Returns what a copy with this inventory lacks to be equal to this state, and the names of what it keeps; valid as
+  /// long as this state.
+  Message message_for(const std::string& inventory, const StaysWithRank& stays_with_rank) const;
   /// Takes what `former` has and keeps, of a copy that was made for it.
   void keep_from(const LeftState& former);
 
@@ -88,8 +98,9 @@ class LeftState final : public StateSource {
 /// lacks little. An optimizer of the donor's own stays as a stream brought it, for it changes in every step. All meet
 /// between two parts: nobody waits longer than for a part, however large the state is.
 /// @param left the state of this rank; null, or a copy: it receives one. Whatever fails, a state that a rank had stays.
+/// @param meanwhile is called on ranks that neither give nor take, while the others do.
 /// Returns the bytes that this rank has received. @throws CommError; DataError for a copy that is damaged.
 std::size_t share_state(comm::Communicator& communicator, std::unique_ptr<LeftState>& left,
-                        const LeftState::StaysWithRank& stays_with_rank);
+                        const LeftState::StaysWithRank& stays_with_rank, const std::function<void()>& meanwhile = {});
 
 }  // namespace dragonn::trainer

@@ -283,7 +283,6 @@ void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice
   log::info(communicator.rank(), "generation {}: {} workers (members {}); {}", generation.plan.number,
             communicator.size(), fmt::join(generation.plan.members, ", "), generation.why);
   take_state(communicator, generation);
-  left_->set_same_ranks(generation.before == generation.plan.members);
   training_->go_on(*left_);
   training_->restore_lost(generation);
   begin_generation(communicator, generation);
@@ -304,8 +303,14 @@ void RankRun::take_state(comm::Communicator& communicator, MembershipRecord& gen
   // What a donor that is gone had may never have counted.
   const bool is_streamed = left_ && left_->origin();
   if (is_streamed && !std::ranges::binary_search(members, left_->origin()->donor)) left_.reset();
+  const auto set_same_ranks = [&] { left_->set_same_ranks(generation.before == generation.plan.members); };
   const std::size_t rest = share_state(
-      communicator, left_, [&](const std::string& field) { return training_->generation().stays_with_rank(field); });
+      communicator, left_, [&](const std::string& field) { return training_->generation().stays_with_rank(field); },
+      [&] {
+        set_same_ranks();
+        training_->take_over(*left_);
+      });
+  set_same_ranks();
   const LeftState::Origin origin = left_->origin().value_or(LeftState::Origin{-1, 0});
   const std::array<std::int64_t, 3> mine{origin.donor, static_cast<std::int64_t>(origin.place),
                                          static_cast<std::int64_t>(rest)};

@@ -70,6 +70,7 @@ StateTaker::StateTaker(comm::Member& member, std::uint64_t run, TrainingState& s
 
 void StateTaker::take(comm::StreamKind kind, int donor, std::span<const std::byte> bytes) {
   if (kind == comm::StreamKind::kUpdate) return follower_.follow(bytes);
+  if (kind == comm::StreamKind::kBehind) return follower_.drop();
   if (kind != comm::StreamKind::kState) return;
   const auto place = take_value<std::uint64_t>(bytes, "a state");
   {

@@ -25,6 +25,8 @@ class StateFollower {
   /// @throws DataError, ConfigError for a state that does not fit.
   void begin(std::unique_ptr<LeftState> copy);
   void follow(std::span<const std::byte> update);
+  /// Drops the copy: what follows is not known, so nothing of it would be equal.
+  void drop() { copy_.reset(); }
   /// Returns the copy with what followed; null if there is none.
   std::unique_ptr<LeftState> take();
 

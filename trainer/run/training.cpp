@@ -112,18 +112,21 @@ void Training::choose_tensors() {
   });
 }
 
+void Training::take_over(StateSource& source) {
+  stopped_ = generation_.reshard_from(source);
+}
+
 void Training::resume(StateSource& source) {
-  DataPosition stopped;
   comm::all_ranks_or_none(communicator_, [&] {
     fault_point("resume");
-    stopped = generation_.reshard_from(source);
+    if (!stopped_) take_over(source);
     if (const std::string changes = changes_since(source.model(), config_); !changes.empty())
       recorder_.warn(fmt::format("resumed after step {}; {}", state_.progress.step, changes));
     else
       goes_on_ = true;
   });
   log::info(communicator_.rank(), "resumes from {} after step {}", source.name(), state_.progress.step);
-  if (source.workers() != communicator_.size()) tell_resize(stopped, source.workers());
+  if (source.workers() != communicator_.size()) tell_resize(*stopped_, source.workers());
 }
 
 void Training::go_on(LeftState& left) {

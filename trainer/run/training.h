@@ -29,7 +29,10 @@ class Training {
   void prepare_fresh();
   /// Gives the parameters and running moments of rank 0 to all ranks, if the run has train.init_from.
   void share_initial_weights();
-  /// Goes on where a group of any size stopped (Generation::reshard_from); the log says how.
+  /// Local. Takes over what a group of any size left (Generation::reshard_from): the first part of resume() and
+  /// go_on(), for a rank that would wait for others in front of them.
+  void take_over(StateSource& source);
+  /// Collective. Goes on where a group of any size stopped; the log says how.
   void resume(StateSource& source);
   /// Goes on where the group before stopped, with what this rank had, or with a copy of what another one had. What that
   /// group had begun is done anew.
@@ -96,6 +99,7 @@ class Training {
   CheckpointStore checkpoints_;
   StopAgreement stop_agreement_;          // of ranks that do not communicate in every step
   const UpdateTraits update_;             // of the scheme
+  std::optional<DataPosition> stopped_;   // the place in the data that was taken over
   bool goes_on_ = false;                  // from a checkpoint of this run, with the settings that it had
   bool has_exchanged_ = false;            // since the model's last update
   bool follows_ = false;                  // another group of this process

@@ -29,13 +29,6 @@ constexpr const char* kDenseIsFaster = "progress/dense_is_faster";
 constexpr const char* kSamples = "progress/samples";
 constexpr const char* kEvaluationsSinceBest = "progress/evaluations_since_best";
 
-/// Reads a field. @throws DataError if it has not as many values.
-void read_array(const Archive& archive, const std::string& name, View<float> values) {
-  Buffer<float> read(values.size());
-  archive.get_array(name, read.host());
-  kernels::copy(read.view(), values);
-}
-
 void save_time(Archive& archive, const std::string& name, Moment time) {
   archive.put(name, time.seconds);
   archive.put(name + "_ideal", time.ideal);
@@ -172,6 +165,13 @@ void TrainingState::save_values(Archive& model, std::span<const float> model_par
   if (shares_optimizer()) optimizer->save(model, kOptimizer);
 }
 
+std::vector<optim::StateArray> TrainingState::values() {
+  std::vector<optim::StateArray> arrays{{kParameters, network.arena().values()}};
+  if (!shares_optimizer()) return arrays;
+  for (const auto& [name, values] : optimizer->state()) arrays.push_back({kOptimizer + name, values});
+  return arrays;
+}
+
 void TrainingState::save_rest(Archive& model, std::span<const float> mean_statistics) {
   model.put_text(kConfig, to_toml(config));
   model.put_text(kConfigHash, config_hash(config));
@@ -198,7 +198,7 @@ DataPosition TrainingState::reshard_from(StateSource& source, int workers,
   const Archive& model = source.model();
   if (!source.leaves_values()) {
     require_same_model(model, source.name(), config, network);
-    read_array(model, kParameters, network.arena().values());
+    kernels::get_view(model, kParameters, network.arena().values());
   }
   schedule->load(model, "schedule/");
   progress = load_progress(model);
@@ -222,7 +222,7 @@ std::vector<float> TrainingState::statistics_of(const Archive& rank) {
 
 void TrainingState::load_rank(const Archive& rank, const DataPosition& stopped,
                               const RunPosition::ContinueEpoch& continue_epoch) {
-  read_array(rank, kStatistics, network.statistics());
+  kernels::get_view(rank, kStatistics, network.statistics());
   // With another batch size the rest of the epoch is dealt out anew, from one place for all ranks: rank 0's.
   const bool steps_stay = stopped.parts.back().samples_per_step == position.samples_per_step();
   if (steps_stay && rank.contains(kStep)) progress.step = rank.get<std::uint64_t>(kStep);
@@ -288,8 +288,8 @@ std::string changes_since(const Archive& model, const Config& config) {
 std::uint64_t load_model(const std::filesystem::path& checkpoint, const Config& config, layers::Network& network) {
   const Archive model = CheckpointStore::read_model(checkpoint);
   require_same_model(model, checkpoint.string(), config, network);
-  read_array(model, kParameters, network.arena().values());
-  read_array(model, kStatistics, network.statistics());
+  kernels::get_view(model, kParameters, network.arena().values());
+  kernels::get_view(model, kStatistics, network.statistics());
   return load_progress(model).step;
 }
 

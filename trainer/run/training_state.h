@@ -67,6 +67,8 @@ struct TrainingState {
   /// every rank has its own; and the rest, with the mean of the ranks' statistics.
   void save_values(Archive& model, std::span<const float> model_parameters);
   void save_rest(Archive& model, std::span<const float> mean_statistics);
+  /// Returns the arrays that save_values() saves of this state's own parameters, where they lie.
+  std::vector<optim::StateArray> values();
   /// Saves what this rank alone has.
   void save_rank(Archive& rank);
   /// Returns whether all ranks share the optimizer.
