@@ -6,7 +6,7 @@
 
 P workers make --warm steps; one is killed, and after --before steps of the others another one comes. A row has the medians of the times
 between steps before it comes, while its state streams, and when it trains, too ("before", "beside", "after"), the steps that "beside" is
-of, the seconds of the stream, the longest time without a step around the join ("gap"), and the bytes that were left to copy then. A join
+of, the seconds of the stream, the longest time without a step around the join ("gap"), and the bytes that were left to copy then (none: all). A join
 stalls the others for the gap less the step that ends it, one of all workers. Rows are kept in a file and not measured again. Run it on a
 quiet machine. Exit code: 0 all rows are there, 1 a run failed, 2 bad usage.
 """
@@ -84,6 +84,12 @@ def measure(options, rows):
         options, case["repeat"], folder, [f"comm.join_share={options.share}"]), lambda run, _: run.measure())
 
 
+def left_bytes(rows):
+    """What the worker still lacked at the join: all where its stream had fallen behind."""
+    left = [row["rest_bytes"] for row in rows]
+    return "all" if None in left else max(left)
+
+
 def report(rows):
     lines = []
     for key in dict.fromkeys((row["config"], " ".join(row["set"]), row["workers"], row["hosts"], row["share"]) for row in rows):
@@ -96,7 +102,7 @@ def report(rows):
                       f"{1000 * statistics.median(beside):.0f} ms, {statistics.median(beside) / before - 1:+.0%}" if beside else "-",
                       f"{statistics.median(row['seconds'] for row in own):.1f} s",
                       f"{1000 * after:.0f} ms", f"{statistics.median(stalls):.2f} s, {max(stalls):.2f} s",
-                      max(row["rest_bytes"] or 0 for row in own)])
+                      left_bytes(own)])
     return table(["config", "workers", "links", "share", "runs", "a step before", "beside the stream", "stream",
                   "a step after", "stall: median, most", "bytes left"], lines)
 
