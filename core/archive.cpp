@@ -98,10 +98,7 @@ Pieces ArchiveView::pieces() const {
   std::ranges::stable_sort(tensors, std::greater(), [](const auto& tensor) { return element_bytes(tensor.type); });
   FileMetadata metadata{{kFormat, kFormatName}};
   for (const FileTensor& tensor : tensors) metadata.emplace(checksum_key(tensor.name), checksum_of(tensor));
-  Pieces file;
-  file.add(safetensors_header(tensors, metadata));
-  for (const FileTensor& tensor : tensors) file.refer_to(tensor.bytes);
-  return file;
+  return safetensors_pieces(tensors, metadata);
 }
 
 std::vector<std::byte> to_bytes(const Archive& archive) {

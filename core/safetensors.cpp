@@ -190,16 +190,15 @@ std::string safetensors_header(std::span<const FileTensor> tensors, const FileMe
   return header + text;
 }
 
-std::vector<std::byte> safetensors_bytes(std::span<const FileTensor> tensors, const FileMetadata& metadata) {
-  const std::string header = safetensors_header(tensors, metadata);
-  std::vector<std::byte> file;
-  const auto append = [&](std::span<const std::byte> bytes) { file.insert(file.end(), bytes.begin(), bytes.end()); };
-  std::size_t size = header.size();
-  for (const FileTensor& tensor : tensors) size += tensor.bytes.size();
-  file.reserve(size);
-  append(std::as_bytes(std::span(header)));
-  for (const FileTensor& tensor : tensors) append(tensor.bytes);
+Pieces safetensors_pieces(std::span<const FileTensor> tensors, const FileMetadata& metadata) {
+  Pieces file;
+  file.add(safetensors_header(tensors, metadata));
+  for (const FileTensor& tensor : tensors) file.refer_to(tensor.bytes);
   return file;
+}
+
+std::vector<std::byte> safetensors_bytes(std::span<const FileTensor> tensors, const FileMetadata& metadata) {
+  return safetensors_pieces(tensors, metadata).bytes();
 }
 
 }  // namespace dragonn

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "core/pieces.h"
+
 namespace dragonn {
 
 /// A tensor in the memory of a file's reader or writer.
@@ -52,7 +54,9 @@ class SafetensorsFile {
 
 /// Returns the beginning of a file, up to its values: the header and its length.
 std::string safetensors_header(std::span<const FileTensor> tensors, const FileMetadata& metadata);
-/// Returns the bytes of a file, the tensors in the given order.
+/// Returns what a file consists of, the tensors in the given order and where they lie.
+Pieces safetensors_pieces(std::span<const FileTensor> tensors, const FileMetadata& metadata);
+/// Returns the bytes of such a file.
 std::vector<std::byte> safetensors_bytes(std::span<const FileTensor> tensors, const FileMetadata& metadata);
 
 }  // namespace dragonn

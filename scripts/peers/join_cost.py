@@ -6,9 +6,9 @@
 
 P workers make --warm steps; one is killed, and after --before steps of the others another one comes. A row has the medians of the times
 between steps before it comes, while its state streams, and when it trains, too ("before", "beside", "after"), the steps that "beside" is
-of, the seconds of the stream, the longest time without a step around the join ("gap"), and the bytes that were left to copy then (none: all). A join
-stalls the others for the gap less the step that ends it, one of all workers. Rows are kept in a file and not measured again. Run it on a
-quiet machine. Exit code: 0 all rows are there, 1 a run failed, 2 bad usage.
+of, the seconds of the stream, the longest time without a step around the join ("gap"), and the bytes that were left to copy then (none:
+all). A join stalls the others for the gap less the step that ends it, one of all workers. Rows are kept in a file and not measured
+again. Run it on a quiet machine. Exit code: 0 all rows are there, 1 a run failed, 2 bad usage.
 """
 import json
 import pathlib

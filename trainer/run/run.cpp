@@ -303,14 +303,11 @@ void RankRun::take_state(comm::Communicator& communicator, MembershipRecord& gen
   // What a donor that is gone had may never have counted.
   const bool is_streamed = left_ && left_->origin();
   if (is_streamed && !std::ranges::binary_search(members, left_->origin()->donor)) left_.reset();
-  const auto set_same_ranks = [&] { left_->set_same_ranks(generation.before == generation.plan.members); };
+  // A rank that gets a copy was in no group before this one.
+  if (left_) left_->set_same_ranks(generation.before == members);
   const std::size_t rest = share_state(
       communicator, left_, [&](const std::string& field) { return training_->generation().stays_with_rank(field); },
-      [&] {
-        set_same_ranks();
-        training_->take_over(*left_);
-      });
-  set_same_ranks();
+      [&] { training_->take_over(*left_); });
   const LeftState::Origin origin = left_->origin().value_or(LeftState::Origin{-1, 0});
   const std::array<std::int64_t, 3> mine{origin.donor, static_cast<std::int64_t>(origin.place),
                                          static_cast<std::int64_t>(rest)};
