@@ -103,6 +103,31 @@ const Registration<DensityScheduleEntry> list{
        return from_list(settings.numbers("densities"), point);
      }}};
 
+const Registration<DensityScheduleEntry> rate{[] {
+  DensityScheduleEntry entry;
+  entry.name = "rate";
+  entry.summary = "falls with the learning rate, to the next density each time that the rate has fallen by a factor";
+  entry.settings = {
+      SettingSpec{"densities", std::vector<double>{0.8, 0.02},
+                  "densities before the target, the first at the full rate", 0, 1}
+          .above_minimum(),
+      SettingSpec::number("fall", 0.3,
+                          "the factor: 0.3 takes the second density below 0.3 of the base rate, the third below "
+                          "0.09",
+                          0, 1)
+          .above_minimum()};
+  entry.by_rate = true;
+  entry.at = [](const Settings& settings, const DensityPoint& point) {
+    double bound = 1;
+    for (const double density : settings.numbers("densities")) {
+      bound *= settings.number("fall");
+      if (point.rate_share >= bound) return density;
+    }
+    return point.density;
+  };
+  return entry;
+}()};
+
 }  // namespace
 
 double density_at(const std::string& name, const Settings& settings, const DensityPoint& point) {

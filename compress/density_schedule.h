@@ -17,6 +17,7 @@ struct DensityPoint {
   std::size_t epoch = 0;    ///< from 0
   std::uint64_t step = 0;   ///< from 0, over the whole run
   std::uint64_t steps = 0;  ///< of the whole run; 0: not known
+  double rate_share = 1.0;  ///< of the base learning rate; 1 while it warms up
 };
 
 struct DensityScheduleEntry : RegistryEntry {
@@ -24,6 +25,7 @@ struct DensityScheduleEntry : RegistryEntry {
   /// Returns the density of a step before it is clamped; see density_at.
   std::function<double(const Settings&, const DensityPoint&)> at;
   bool needs_length = false;  ///< DensityPoint::steps must be known
+  bool by_rate = false;       ///< the density depends on nothing but DensityPoint::rate_share
 };
 
 /// Returns the density of one step by the schedule `name`, never below `point.density` and never above 1. A pure

@@ -25,7 +25,7 @@ struct Settlement {
   View<const float> remainder = {};            ///< what a dense exchange left behind, [n]; empty: nothing
   /// The contributed entries whose momentum stops, too (momentum masking). Absent: all of them.
   std::optional<View<const std::uint32_t>> masked = {};
-  /// The step's learning rate as a share of the run's base rate (optimizer.learning_rate).
+  /// The share of the run's base learning rate (optimizer.learning_rate) that its decay has left.
   double rate_share = 1.0;
   const SparseVector* returned = nullptr;  ///< mass handed back, added after the zeroing; may be null
   /// The codec and code of acc, if all of it left in one: what the code decodes to has left, and `contributed` is

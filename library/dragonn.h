@@ -193,7 +193,8 @@ DRAGONN_API dragonn_status dragonn_get_tensor_info(const dragonn_exchange_handle
                                                    dragonn_tensor_info* info, size_t size);
 
 /// Sets the learning rate of the next exchanges. It is optimizer.learning_rate at first. Only compression.acc_form =
-/// "folded" and compression.momentum_correction.masking_rate use it. Local.
+/// "folded", compression.momentum_correction.masking_rate and compression.density_schedule = "rate" use it. The last
+/// two take a warm-up for a rate that has fallen: without "folded" do not tell them the rates of one. Local.
 DRAGONN_API dragonn_status dragonn_set_learning_rate(dragonn_exchange_handle* handle, double learning_rate);
 
 /// Collective. Replaces this rank's gradient by the mean over the ranks of what they sent, the same on every rank.

@@ -291,10 +291,11 @@ void Exchange::agree_or_revert(std::optional<ParameterId> bad, bool is_cancelled
 }
 
 exchange::ExchangeStep Exchange::next_step(std::uint64_t step, std::uint64_t exchanges) const {
+  const double rate_share = learning_rate_ / spec_.optimizer.learning_rate;
   return {.step = step_,
-          .density = trainer::density_at(spec_.compression, step / steps_per_epoch_, exchanges),
+          .density = trainer::density_at(spec_.compression, step / steps_per_epoch_, exchanges, 0, rate_share),
           .learning_rate = learning_rate_,
-          .rate_share = learning_rate_ / spec_.optimizer.learning_rate};
+          .rate_share = rate_share};
 }
 
 template <class Sums, class Gradients>

@@ -52,12 +52,17 @@ class WarmedUp : public Schedule {
     const auto position = static_cast<double>(step);
     const double warmup =
         position >= warmup_steps_ ? 1.0 : start_factor_ + (1.0 - start_factor_) * position / warmup_steps_;
+    return context_.base_learning_rate * warmup * decay(step);
+  }
+
+  double decay(std::uint64_t step) const override {
+    const auto position = static_cast<double>(step);
     const double epoch = position / static_cast<double>(context_.steps_per_epoch);
     const double rest = static_cast<double>(context_.total_steps) - warmup_steps_;
     const double gone = position - warmup_steps_;
     const double progress = gone <= 0 ? 0.0 : rest > gone ? gone / rest : 1.0;
     const double after = std::max(gone, 0.0) / static_cast<double>(context_.steps_per_epoch);
-    return context_.base_learning_rate * warmup * decay_({epoch, after, progress});
+    return decay_({epoch, after, progress});
   }
 
  private:
@@ -79,7 +84,7 @@ class Plateau final : public WarmedUp {
         patience_(static_cast<std::uint64_t>(settings.integer("patience"))),
         threshold_(settings.number("threshold")) {}
 
-  double learning_rate(std::uint64_t step) const override { return factor_ * WarmedUp::learning_rate(step); }
+  double decay(std::uint64_t /*step*/) const override { return factor_; }
 
   void observe(double loss) override {
     if (loss < best_ * (1 - threshold_)) {

@@ -26,6 +26,8 @@ class Schedule {
   virtual ~Schedule() = default;
   /// Returns the rate of `step`, counted from 0. Steps beyond the end keep the last rate.
   virtual double learning_rate(std::uint64_t step) const = 0;
+  /// Returns the share of the base rate that the decay has left at `step`; a warm-up does not count.
+  virtual double decay(std::uint64_t step) const = 0;
   /// Takes the loss of an evaluation, the same on all ranks. Most schedules ignore it.
   virtual void observe(double /*loss*/) {}
   /// Saves state that outlives a step below `prefix`. Most schedules have none.

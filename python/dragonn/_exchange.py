@@ -148,7 +148,7 @@ class Exchange:
         return {name: getattr(info, name) for name, _ in Info._fields_}
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """Sets the learning rate of the next exchanges, which acc_form = "folded" and masking_rate use."""
+        """Sets the learning rate of the next exchanges, which acc_form = "folded", masking_rate and density_schedule = "rate" use."""
         call("set_learning_rate", self._open(), learning_rate)
 
     def statistics(self) -> Dict[str, Any]:

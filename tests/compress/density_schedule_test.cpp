@@ -52,6 +52,23 @@ TEST_SUITE("compress") {
     CHECK(at("oktopk_dense", {.density = 0.01}, {{"dense_steps", std::int64_t{0}}}) == 0.01);
   }
 
+  TEST_CASE("rate falls to the next density with each factor of the learning rate") {
+    const auto density = [](double rate_share, const Overrides& overrides = {}) {
+      return at("rate", {.density = 0.01, .epoch = 3, .step = 99, .rate_share = rate_share}, overrides);
+    };
+    CHECK(density(1) == 0.8);
+    CHECK(density(0.3) == 0.8);
+    CHECK(density(0.29) == 0.02);
+    CHECK(density(0.1) == 0.02);
+    CHECK(density(0.0899) == 0.01);
+    CHECK(density(0) == 0.01);
+    const Overrides halves{{"fall", 0.5}, {"densities", std::vector<double>{0.5, 0.25, 0.001}}};
+    CHECK(density(0.5, halves) == 0.5);
+    CHECK(density(0.25, halves) == 0.25);
+    CHECK(density(0.2, halves) == 0.01);  // never below the target
+    CHECK(density(0.5, {{"densities", std::vector<double>{}}}) == 0.01);
+  }
+
   TEST_CASE("dense_ends is dense in the first and the last share of the steps") {
     const Overrides shares{{"first_share", 0.1}, {"last_share", 0.25}};
     const auto density = [&](std::uint64_t step) {
@@ -68,7 +85,10 @@ TEST_SUITE("compress") {
     for (const std::string& name : Registry<DensityScheduleEntry>::instance().names()) {
       for (const double density : {1.0, 0.5, 0.02, 1e-4}) {
         for (std::size_t epoch = 0; epoch < 12; ++epoch) {
-          const double value = at(name, {.density = density, .epoch = epoch, .step = 600 * epoch});
+          const double value = at(name, {.density = density,
+                                         .epoch = epoch,
+                                         .step = 600 * epoch,
+                                         .rate_share = std::pow(0.5, static_cast<double>(epoch))});
           CHECK(value >= density);
           CHECK(value <= 1.0);
           if (epoch == 11) CHECK(value == density);

@@ -89,6 +89,8 @@ TEST_SUITE("optim") {
       CHECK(schedule->learning_rate(0) == 1.0);
       CHECK(schedule->learning_rate(10) == 2.5);
       CHECK(schedule->learning_rate(20) == 4.0);
+      for (const std::uint64_t step : {0, 10, 20}) CHECK(schedule->decay(step) == 1.0);
+      CHECK(schedule->learning_rate(70) == 4.0 * schedule->decay(70));
     }
   }
 

@@ -145,6 +145,20 @@ TEST_CASE("a run stops masking where its learning rate has fallen below masking_
   CHECK(parameters(0.6, {}) != always);
 }
 
+TEST_CASE("a density that falls with the learning rate is that of a list by epochs where the rate falls after epochs") {
+  const auto parameters = [](std::vector<std::string> overrides) {
+    const TemporaryFolder folder;
+    overrides.insert(overrides.end(),
+                     {"compression.method=topk", "schedule.name=milestones", "schedule.milestones=[1, 2]",
+                      "schedule.gamma=0.2", "train.epochs=3", "data.train_samples=18"});
+    return quick_run(quick_config(overrides), 2, folder.path()).parameters;  // 3 steps in each of three epochs
+  };
+  const std::vector<float> by_rate =
+      parameters({"compression.density_schedule=rate", "compression.rate.densities=[0.9, 0.5]"});
+  CHECK(by_rate == parameters({"compression.density_schedule=list", "compression.list.densities=[0.9, 0.5]"}));
+  CHECK(by_rate != parameters({"compression.density_schedule=list", "compression.list.densities=[0.9, 0.9]"}));
+}
+
 TEST_CASE("the folded accumulator equals the raw one for plain SGD with a constant rate, to rounding") {
   for (const char* memory : {"residual", "none"}) {
     const std::vector<std::string> common{"compression.method=topk", "optimizer.momentum=0.0", "schedule.name=constant",

@@ -151,7 +151,9 @@ TEST_CASE("the densities of a schedule are found once each, without the dense on
       topk_config({"compression.density_schedule=list", "compression.list.densities=[1.0, 0.5, 0.25, 0.5]"});
   CHECK(sparse_densities(config.compression, 60, 10) == std::vector<double>{0.5, 0.25, 0.1});
   CHECK(sparse_densities(config.compression, 15, 10) == std::vector<double>{0.5});
-  CHECK(density_of_step(config.compression, 25, 10) == 0.25);
+  const RunSpec by_rate =
+      topk_config({"compression.density_schedule=rate", "compression.rate.densities=[1.0, 0.5, 0.2]"});
+  CHECK(sparse_densities(by_rate.compression, 15, 10) == std::vector<double>{0.5, 0.2, 0.1});
 }
 
 TEST_CASE("all ranks choose alike, whatever is measured") {

@@ -393,26 +393,32 @@ void check_exchange(const Config& config, const exchange::ExchangeRules& rules) 
 }
 
 double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t exchange,
-                  std::uint64_t exchanges) {
+                  std::uint64_t exchanges, double rate_share) {
   if (!compression.selects()) return 1.0;
-  return compress::density_at(
-      compression.density_schedule.name, compression.density_schedule.settings,
-      {.density = compression.density, .epoch = static_cast<std::size_t>(epoch), .step = exchange, .steps = exchanges});
-}
-
-double density_of_step(const CompressionConfig& compression, std::uint64_t step, std::uint64_t steps_per_epoch) {
-  return density_at(compression, step / steps_per_epoch, step);
+  return compress::density_at(compression.density_schedule.name, compression.density_schedule.settings,
+                              {.density = compression.density,
+                               .epoch = static_cast<std::size_t>(epoch),
+                               .step = exchange,
+                               .steps = exchanges,
+                               .rate_share = rate_share});
 }
 
 std::vector<double> sparse_densities(const CompressionConfig& compression, std::uint64_t steps,
                                      std::uint64_t steps_per_epoch, std::uint64_t steps_per_exchange) {
   std::vector<double> densities;
-  for (std::uint64_t step = 0; step < steps; ++step) {
-    const double density = density_at(compression, step / steps_per_epoch, step / steps_per_exchange,
-                                      (steps + steps_per_exchange - 1) / steps_per_exchange);
+  const auto add = [&](double density) {
     const bool known = !densities.empty() && densities.back() == density;
     if (density < 1 && !known && !std::ranges::count(densities, density)) densities.push_back(density);
+  };
+  const std::string& schedule = compression.density_schedule.name;
+  if (compression.selects() && Registry<compress::DensityScheduleEntry>::instance().at(schedule).by_rate) {
+    constexpr double kStep = 0.99, kLeast = 1e-9;
+    for (double share = 1; share > kLeast; share *= kStep) add(density_at(compression, 0, 0, 0, share));
+    return densities;
   }
+  const std::uint64_t exchanges = (steps + steps_per_exchange - 1) / steps_per_exchange;
+  for (std::uint64_t step = 0; step < steps; ++step)
+    add(density_at(compression, step / steps_per_epoch, step / steps_per_exchange, exchanges, 1));
   return densities;
 }
 

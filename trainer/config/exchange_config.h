@@ -35,13 +35,12 @@ void check_exchange(const Config& config, const exchange::ExchangeRules& rules);
 
 /// Returns the target density of an exchange in an epoch, both counted from 0; 1 if nothing is selected. Schedules by
 /// steps count exchanges. @param exchanges of the whole run; 0: not known, so that a schedule's last part does not
-/// come.
+/// come. @param rate_share the share of the base learning rate that its decay has left.
 double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t exchange,
-                  std::uint64_t exchanges = 0);
-/// Returns that of a run whose epochs all have as many steps, which all exchange.
-double density_of_step(const CompressionConfig& compression, std::uint64_t step, std::uint64_t steps_per_epoch);
+                  std::uint64_t exchanges, double rate_share);
 
-/// Returns the different densities below 1 of the first `steps` steps, in the order in which they come. O(steps).
+/// Returns the different densities below 1 of the first `steps` steps, in the order in which they come, or of a
+/// schedule by the learning rate all that it has. O(steps).
 std::vector<double> sparse_densities(const CompressionConfig& compression, std::uint64_t steps,
                                      std::uint64_t steps_per_epoch, std::uint64_t steps_per_exchange = 1);
 

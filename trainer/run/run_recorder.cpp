@@ -309,7 +309,8 @@ Summary RunRecorder::summary(std::uint64_t hash, double bytes_sent, Moment time)
   // The last step is an exchange of its own; one that would arrive with it, or later, has begun before.
   const std::uint64_t exchanges =
       overlap > 0 ? (steps + overlap - 2) / interval + 1 : (steps + interval - 1) / interval;
-  const double density = density_at(config_.compression, state_.position.epoch(steps - 1), (steps - 1) / period);
+  const double density = density_at(config_.compression, state_.position.epoch(steps - 1), (steps - 1) / period, 0,
+                                    state_.rate_share(steps - 1));
   const std::size_t sparse = generation_.gradient_exchange->sparse_tensors(density);
   return {.final_eval = progress.last,
           .best_eval = progress.best,

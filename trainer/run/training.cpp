@@ -343,12 +343,15 @@ std::optional<StepOutcome> Training::run_step() {
   // Ranks that leave out steps exchange in the place of the planned end.
   const std::uint64_t exchange_step =
       update_.skips_steps ? std::min((progress.step / period + 1) * period, state_.total_steps) - 1 : progress.step;
-  const StepValues values{.learning_rate = state_.learning_rate(progress.step),
-                          .density = density_at(config_.compression, state_.position.epoch(exchange_step),
-                                                progress.step / period, (state_.total_steps + period - 1) / period),
-                          .accumulated = recorder_.dump_target(),
-                          .is_last = progress.step + 1 == state_.total_steps,
-                          .free_steps = free_steps()};
+  const double rate_share = state_.rate_share(progress.step);
+  const StepValues values{
+      .learning_rate = state_.learning_rate(progress.step),
+      .rate_share = rate_share,
+      .density = density_at(config_.compression, state_.position.epoch(exchange_step), progress.step / period,
+                            (state_.total_steps + period - 1) / period, rate_share),
+      .accumulated = recorder_.dump_target(),
+      .is_last = progress.step + 1 == state_.total_steps,
+      .free_steps = free_steps()};
   StepOutcome outcome;
   {
     const ScopedRecording recording = recorder_.record_timeline();

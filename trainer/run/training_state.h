@@ -117,6 +117,8 @@ struct TrainingState {
   const char* ended_by() const;
   /// Returns the learning rate of a step, from 0.
   double learning_rate(std::uint64_t step) const { return schedule->learning_rate(position.scheduled(step)); }
+  /// Returns the share of the base rate that the decay has left at a step.
+  double rate_share(std::uint64_t step) const { return schedule->decay(position.scheduled(step)); }
   double epochs_done() const { return position.epochs_done(progress.step); }
   Device device() const { return network.arena().values().device(); }
   std::span<const float> parameters() { return mirror.of(network.arena().values()); }

@@ -25,6 +25,7 @@ struct Generation;  // trainer/run/generation.h
 /// The values of one step.
 struct StepValues {
   double learning_rate = 0;      ///< of the optimizer
+  double rate_share = 1;         ///< of the base rate (optim::Schedule::decay)
   double density = 1;            ///< target of an exchange, in (0, 1]
   View<float> accumulated = {};  ///< as ExchangeStep::accumulated
   bool is_last = false;          ///< of the run: after it the ranks are synchronized

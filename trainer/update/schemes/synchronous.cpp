@@ -88,7 +88,7 @@ class Synchronous final : public UpdateScheme {
     const auto sums = exchange.run({.step = step,
                                     .density = values.density,
                                     .learning_rate = values.learning_rate,
-                                    .rate_share = values.learning_rate / generation.config.optimizer.learning_rate,
+                                    .rate_share = values.rate_share,
                                     .gradient_scale = mean_scale(generation, gradient, batches),
                                     .accumulated = values.accumulated},
                                    gradient, timers, delay == 0 ? generation.overlapped.get() : nullptr);
