@@ -334,6 +334,14 @@ TEST_SUITE("trainer") {
     const Config dgc = parse(file, {"compression.method=dgc"});
     CHECK(dgc.notes.empty());
     CHECK(dgc.compression.collective.name == "gtopk");
+    // A collective stays with a method that has the old method's by itself.
+    const std::string dsa = "[compression]\nmethod = \"topk\"\ncollective = \"dsa\"\n";
+    CHECK(parse(dsa, {"compression.method=dgc"}).compression.collective.name == "dsa");
+    const Config oktopk = parse(dsa, {"compression.method=oktopk"});
+    CHECK(oktopk.compression.collective.name == "oktopk");
+    CHECK(oktopk.notes == Notes{"--set compression.method=oktopk drops what the config says for \"topk\": "
+                                "compression.collective = \"dsa\""});
+    CHECK(parse(dsa, {"compression.method=oktopk", "compression.collective=dsa"}).compression.collective.name == "dsa");
     CHECK(parse("[compression]\nmethod = \"gtopk\"\ncollective = \"gtopk\"\n", {"compression.method=dgc"}).notes ==
           Notes{"--set compression.method=dgc drops what the config says for \"gtopk\": compression.collective = "
                 "\"gtopk\""});

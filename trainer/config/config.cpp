@@ -102,7 +102,9 @@ class Resolver {
   }
 
   /// Forgets what the file says because of its own method where --set chooses another: written-out parts that are the
-  /// old method's, and all of them if one sparsifies and the other quantizes or is dense.
+  /// old method's, and all of them, the codec too, if one sparsifies and the other quantizes or is dense. A collective
+  /// stays only if both methods have the same one by themselves: it may take the lists of one and not those of the
+  /// other.
   void forget_replaced_method() {
     const RawKey* method = find("compression.method");
     if (method == nullptr || !method->replaced || method->value == *method->replaced) return;
@@ -121,7 +123,8 @@ class Resolver {
     };
     forget(other_kind, "sparsifier", before.sparsifier);
     forget(other_kind, "quantizer", before.quantizer);
-    forget(other_kind, "collective", before.collective);
+    forget(other_kind || before.collective != after.collective, "collective", before.collective);
+    for (const char* const codec : {"codec.indices", "codec.values"}) forget(quantizes || after.is_dense(), codec, "");
     // A memory goes with any sparsifier.
     forget(quantizes || after.is_dense(), "memory", before.is_dense() ? before.memory : "");
     forget(after.is_dense(), "transform", name_of(before.transform));
