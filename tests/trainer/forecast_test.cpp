@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -164,6 +165,30 @@ TEST_SUITE("trainer") {
     };
     CHECK(growth("topk") == 1);
     CHECK(growth("exdyna") > 4);
+  }
+
+  TEST_CASE("a plan has the bytes of each density of the schedule, and the buffers of the densest") {
+    const data::DatasetSplits data = load_data(quick_config(kImages));
+    const auto plan_of = [&](const std::vector<std::string>& overrides) {
+      const RunSpec config = quick_config(with(with(kImages, {"compression.method=topk"}), overrides));
+      return plan_run(config, make_network(config, *data.train), 3);
+    };
+    const RunPlan constant = plan_of({}), dense = plan_of({"compression.density=0.25"});
+    CHECK(constant.scheduled_bytes.empty());
+    for (const std::vector<std::string>& schedule :
+         {std::vector<std::string>{"compression.density_schedule=list",
+                                   "compression.list.densities=[0.25, 1.0, 0.03, 0.25]", "train.epochs=4"},
+          {"compression.density_schedule=rate", "compression.rate.densities=[1.0, 0.25]"}}) {
+      const RunPlan plan = plan_of(schedule);
+      CHECK(plan.exchange.cost().bytes_sent == constant.exchange.cost().bytes_sent);
+      CHECK(plan.scheduled_bytes == std::vector<std::pair<double, double>>{{0.25, dense.exchange.cost().bytes_sent}});
+      CHECK(plan.buffer_bytes == dense.buffer_bytes);
+      CHECK(plan.memory_total() == dense.memory_total());
+      CHECK(describe(plan, quick_config(with(kImages, schedule)), 3).find("sends more before: ") != std::string::npos);
+    }
+    CHECK(dense.buffer_bytes > constant.buffer_bytes);
+    // What a threshold selects depends on no density.
+    CHECK(plan_of({"compression.method=hard_threshold", "compression.density_schedule=dgc"}).scheduled_bytes.empty());
   }
 
   TEST_CASE("training sends what is forecast on MNIST, too") {

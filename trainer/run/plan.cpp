@@ -2,8 +2,12 @@
 #include "trainer/run/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -74,6 +78,16 @@ std::size_t available_memory() {
   return available;
 }
 
+/// Returns the densities of the schedule below 1 but for the target, in their order.
+std::vector<double> scheduled_densities(const Config& config) {
+  const CompressionConfig& compression = config.compression;
+  if (!compression.selects() || std::isinf(compression.sparsifier.entry().band.high)) return {};
+  // Schedules by epochs have each density in some epoch, whatever its length.
+  std::vector<double> densities = sparse_densities(compression, static_cast<std::uint64_t>(config.train.epochs), 1);
+  std::erase(densities, compression.density);
+  return densities;
+}
+
 /// Returns the bytes that the messages of the largest fragment take one after the other.
 double largest_fragment_bytes(const RunPlan& plan) {
   std::vector<double> bytes(plan.update.fragments);
@@ -107,6 +121,9 @@ std::string describe_cost(const RunPlan& plan) {
   if (!plan.bytes.settled.is_exact() || plan.bytes.first_steps > 0)
     text += fmt::format("  the counts vary: expect {} per worker and {}, as the mean of ten {}s\n",
                         exchange::describe(plan.bytes), unit, unit);
+  if (!plan.scheduled_bytes.empty())
+    text += fmt::format("  compression.density_schedule sends more before: {} per worker and {}\n",
+                        describe_schedule(plan, 1), unit);
   if (!is_rare || cost.bytes_sent <= 0) return text;
   const double bytes = cost.bytes_sent / static_cast<double>(plan.steps_per_exchange);
   constexpr double kStepSeconds = 0.1;
@@ -170,7 +187,7 @@ void check_memory(const std::string& where, int workers, std::size_t needed, std
 /// Warns of buffers that do not fit if the counts are the highest that are forecast. They may never be, so the run
 /// starts.
 void warn_of_growth(const comm::Communicator& communicator, const RunPlan& plan, int neighbours, const Device& device) {
-  const std::size_t growth = plan.exchange.max_bytes - std::min(plan.exchange.max_bytes, plan.exchange.buffer_bytes);
+  const std::size_t growth = plan.most_buffer_bytes - std::min(plan.most_buffer_bytes, plan.buffer_bytes);
   const std::size_t planned = device.is_cpu() ? plan.memory_total() : plan.host_bytes;
   const double max = static_cast<double>(planned + growth) * neighbours;
   const auto available = static_cast<double>(available_memory());
@@ -200,6 +217,17 @@ std::size_t RunPlan::memory_total() const {
   std::size_t total = 0;
   for (const auto& kind : memory) total += kind.second;
   return total;
+}
+
+std::string describe_schedule(const RunPlan& plan, std::uint64_t steps_per_exchange) {
+  constexpr std::size_t kShown = 4;
+  std::string text;
+  for (const auto& [density, bytes] :
+       std::span(plan.scheduled_bytes).first(std::min(kShown, plan.scheduled_bytes.size())))
+    text += fmt::format("{}{} at {}{:.3g}", text.empty() ? "" : ", ",
+                        bytes_text(bytes / static_cast<double>(steps_per_exchange)), text.empty() ? "density " : "",
+                        density);
+  return plan.scheduled_bytes.size() > kShown ? text + ", ..." : text;
 }
 
 ByteForecast per_step(ByteForecast forecast, std::uint64_t steps_per_exchange) {
@@ -240,6 +268,15 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, const co
   plan.exchange = exchange::plan_exchange(plan.rules, network.arena(), config.compression.density, world_size,
                                           has_device_messages ? device : Device{});
   plan.bytes = exchange::forecast_bytes(plan.rules, plan.exchange, config.compression.density, world_size);
+  exchange::ExchangePlan densest = plan.exchange;  // of which a worker holds the messages and lists
+  for (const double density : scheduled_densities(config)) {
+    exchange::ExchangePlan exchange = exchange::plan_exchange(plan.rules, network.arena(), density, world_size,
+                                                              has_device_messages ? device : Device{});
+    plan.scheduled_bytes.emplace_back(density, exchange.cost().bytes_sent);
+    if (exchange.buffer_bytes > densest.buffer_bytes) densest = std::move(exchange);
+  }
+  plan.buffer_bytes = densest.buffer_bytes;
+  plan.most_buffer_bytes = densest.max_bytes;
   plan.dense_cost = exchange::predict_dense_step(config.rules, network.arena(), world_size);
   plan.update = config.update.traits();
   require(!plan.update.skips_steps || !network.carries_state(),
@@ -256,14 +293,14 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, const co
   const std::size_t batch_bytes =
       network.sample_shape().size() * sizeof(float) *
       static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation * 3);
-  const std::size_t staging_bytes = has_device_messages ? 0 : plan.exchange.staging_bytes;
+  const std::size_t staging_bytes = has_device_messages ? 0 : densest.staging_bytes;
   plan.memory = {{"parameters", training.parameters},
                  {"gradients", training.gradients * (config.train.gradient_accumulation > 1 ? 2 : 1)},
                  {"activations", training.activations},
                  {"workspace", training.workspace},
                  {"evaluation", evaluation - std::min(evaluation, training.activations + training.workspace)},
                  {"error feedback", plan.exchange.state_bytes},
-                 {"exchange buffers", plan.exchange.buffer_bytes + (device.is_cpu() ? 0 : staging_bytes)},
+                 {"exchange buffers", plan.buffer_bytes + (device.is_cpu() ? 0 : staging_bytes)},
                  {"optimizer", optimizer_bytes},
                  {"batches", batch_bytes}};
   const UpdateTraits& update = plan.update;
@@ -277,10 +314,10 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, const co
   // The fields of an archive, and the file's bytes.
   const std::size_t saved_state = 2 * rank_bytes;
   const std::size_t kept_bytes = config.comm.elastic ? rank_bytes : 0;  // for a step that is not committed
-  plan.host_bytes = batch_bytes + saved_state + kept_bytes + (has_device_messages ? 0 : plan.exchange.buffer_bytes);
+  plan.host_bytes = batch_bytes + saved_state + kept_bytes + (has_device_messages ? 0 : plan.buffer_bytes);
   plan.saved_model_bytes = 2 * shared_bytes;
   if (device.is_cpu()) {
-    plan.memory.emplace_back("messages", mailbox_bytes(config, plan.exchange, world_size));
+    plan.memory.emplace_back("messages", mailbox_bytes(config, densest, world_size));
     plan.memory.emplace_back("checkpoint", saved_state);
     if (kept_bytes > 0) plan.memory.emplace_back("state before a step", kept_bytes);
   }
@@ -328,9 +365,9 @@ std::string describe(const RunPlan& plan, const Config& config, int world_size) 
   for (const auto& [kind, bytes] : plan.memory) {
     text += fmt::format("  {:<20} {:>12}\n", kind, bytes_text(static_cast<double>(bytes)));
   }
-  if (plan.exchange.max_bytes > plan.exchange.buffer_bytes) {
+  if (plan.most_buffer_bytes > plan.buffer_bytes) {
     text += fmt::format("  (exchange buffers grow to {} if the counts are the highest that are forecast)\n",
-                        bytes_text(static_cast<double>(plan.exchange.max_bytes)));
+                        bytes_text(static_cast<double>(plan.most_buffer_bytes)));
   }
   const auto total = static_cast<double>(plan.memory_total()), saved = static_cast<double>(plan.saved_model_bytes);
   text += fmt::format("  {:<20} {:>12}   ({} workers: {}, of which rank 0 saves the model with {})\n\n", "total",

@@ -26,12 +26,16 @@ struct RunPlan {
   std::vector<layers::LayerSummary> layers;
   std::size_t parameters = 0;
   exchange::ExchangePlan exchange;
-  ByteForecast bytes = {};           ///< of an exchange at the target density
+  ByteForecast bytes = {};  ///< of an exchange at the target density
+  /// The other densities of the schedule, in their order, and the bytes that a worker sends in an exchange at each.
+  std::vector<std::pair<double, double>> scheduled_bytes = {};
   comm::Prediction dense_cost = {};  ///< cost of an exchange without compression
   std::uint64_t steps_per_exchange = 1;
   UpdateTraits update = {};  ///< of the update scheme
   /// The bytes per worker by kind, in the order in which they are shown; host memory unless the run computes on a GPU.
   std::vector<std::pair<std::string, std::size_t>> memory;
+  std::size_t buffer_bytes = 0;       ///< of the exchange, at the densest of the schedule's densities
+  std::size_t most_buffer_bytes = 0;  ///< what these grow to if the counts are the highest that are forecast
   std::size_t host_bytes = 0;         ///< the part that a run on a GPU holds on the host: batches, and messages
   std::size_t saved_model_bytes = 0;  ///< host memory that rank 0 needs besides, while it saves the model
   std::size_t checkpoint_bytes = 0;   ///< one checkpoint, all ranks
@@ -40,6 +44,10 @@ struct RunPlan {
 
   std::size_t memory_total() const;
 };
+
+/// Returns "244 kB at density 0.8, 35 kB at 0.02" of a step, where one in `steps_per_exchange` exchanges; the first
+/// four.
+std::string describe_schedule(const RunPlan& plan, std::uint64_t steps_per_exchange);
 
 /// Returns the forecast for a step, where one in `steps_per_exchange` exchanges.
 ByteForecast per_step(ByteForecast of_exchange, std::uint64_t steps_per_exchange);
