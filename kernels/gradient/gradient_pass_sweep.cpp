@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
@@ -375,6 +377,13 @@ ChunkOutcome select_piece(const AccumulateJob& job, Range piece, Range wanted, f
 }
 
 }  // namespace
+
+void use_small_pages(void* data, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_NOHUGEPAGE);
+}
 
 void join_runs(std::span<const HitRun> runs, SparseVector& selected) {
   DRAGONN_ASSERT(runs.size() <= kMaxPieces);

@@ -78,6 +78,14 @@ bool sweep_moments(const AccumulateJob& job, std::size_t numel, Moments& moments
 /// `selected` is overwritten, ascending, and reserves the length of `wanted`.
 bool sweep_select(const AccumulateJob& job, Range range, Range wanted, float threshold, SparseVector& selected);
 
+/// Asks for small pages, whatever the host memory's own are: of a list that pieces write far apart a huge page would be
+/// backed as a whole. A wish, which the kernel may refuse; for memory of a GPU it does nothing.
+void use_small_pages(void* data, std::size_t bytes);
+template <class T>
+void use_small_pages(Buffer<T>& buffer) {
+  if (buffer.device().is_cpu()) use_small_pages(buffer.data(), buffer.capacity() * sizeof(T));
+}
+
 /// The hits of one piece: `count` entries at the places from `begin` on.
 struct HitRun {
   std::size_t begin = 0;

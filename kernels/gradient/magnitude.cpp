@@ -300,10 +300,10 @@ Moments moments_cpu(View<const float> values) {
 void MagnitudeScratch::reserve(std::size_t numel) {
   if (!keys.device().is_cpu()) return;
   keys.resize_discard(numel);
+  detail::use_small_pages(keys);
   histogram.resize_discard(2 * histogram_pieces(numel).count() * kBoundDigit.values);
   smallest.resize_discard(1);
-  candidates.resize_discard(numel);
-  candidates.clear();
+  reserve_selection(candidates, numel);
 }
 
 constinit decltype(kth_largest_magnitude) kth_largest_magnitude(

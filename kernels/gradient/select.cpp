@@ -204,6 +204,8 @@ constinit decltype(scatter_zero) scatter_zero("scatter_zero", scatter_zero_cpu,
                                               [](auto indices, auto) { return !indices.empty(); });
 void reserve_selection(SparseVector& selected, std::size_t numel) {
   selected.resize_discard(selected.device().is_cpu() ? numel : numel / kReservedShare + 1);
+  detail::use_small_pages(selected.indices);
+  detail::use_small_pages(selected.values);
   selected.clear();
 }
 
