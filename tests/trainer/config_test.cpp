@@ -342,6 +342,18 @@ TEST_SUITE("trainer") {
     CHECK(oktopk.notes == Notes{"--set compression.method=oktopk drops what the config says for \"topk\": "
                                 "compression.collective = \"dsa\""});
     CHECK(parse(dsa, {"compression.method=oktopk", "compression.collective=dsa"}).compression.collective.name == "dsa");
+    // A codec stays with what can be sent in it.
+    const auto values = [](const std::string& codec, const std::vector<std::string>& overrides) {
+      return parse("[compression]\nmethod = \"topk\"\ncodec.values = \"" + codec + "\"\n", overrides)
+          .compression.codec.values.name;
+    };
+    CHECK(values("int4", {"compression.method=gtopk"}) == "int4");
+    CHECK(values("int4", {"compression.method=exdyna"}) == "float32");
+    CHECK(values("int4", {"compression.method=exdyna", "compression.collective=allgather"}) == "int4");
+    CHECK(values("int4", {"compression.method=dense"}) == "float32");
+    CHECK(values("bfloat16", {"compression.method=dense"}) == "bfloat16");
+    CHECK(values("bfloat16", {"compression.method=qsgd"}) == "float32");
+    CHECK_THROWS_AS(values("int4", {"compression.method=exdyna", "compression.codec.values=int4"}), ConfigError);
     CHECK(parse("[compression]\nmethod = \"gtopk\"\ncollective = \"gtopk\"\n", {"compression.method=dgc"}).notes ==
           Notes{"--set compression.method=dgc drops what the config says for \"gtopk\": compression.collective = "
                 "\"gtopk\""});

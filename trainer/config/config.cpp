@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/sparse/sparse_collective.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/printable.h"
@@ -102,9 +103,9 @@ class Resolver {
   }
 
   /// Forgets what the file says because of its own method where --set chooses another: written-out parts that are the
-  /// old method's, and all of them, the codec too, if one sparsifies and the other quantizes or is dense. A collective
-  /// stays only if both methods have the same one by themselves: it may take the lists of one and not those of the
-  /// other.
+  /// old method's, and all of them if one sparsifies and the other quantizes or is dense. A collective stays only if
+  /// both methods have the same one by themselves: it may take the lists of one and not those of the other. A codec
+  /// stays if what the new method sends can be in it.
   void forget_replaced_method() {
     const RawKey* method = find("compression.method");
     if (method == nullptr || !method->replaced || method->value == *method->replaced) return;
@@ -124,11 +125,26 @@ class Resolver {
     forget(other_kind, "sparsifier", before.sparsifier);
     forget(other_kind, "quantizer", before.quantizer);
     forget(other_kind || before.collective != after.collective, "collective", before.collective);
-    for (const char* const codec : {"codec.indices", "codec.values"}) forget(quantizes || after.is_dense(), codec, "");
+    forget(quantizes || after.is_dense(), "codec.indices", "");
+    forget(quantizes || !sends_values(after), "codec.values", "");
     // A memory goes with any sparsifier.
     forget(quantizes || after.is_dense(), "memory", before.is_dense() ? before.memory : "");
     forget(after.is_dense(), "transform", name_of(before.transform));
     tell(replaced);
+  }
+
+  /// Returns whether a collective that is not the file's own can send values in the file's codec; true if there is no
+  /// such pair.
+  bool sends_values(const Method& method) {
+    const auto& collectives = Registry<comm::SparseCollectiveEntry>::instance();
+    const auto& codecs = Registry<codec::ValueCodecEntry>::instance();
+    const RawKey* const chosen = find("compression.collective");
+    const RawKey* const values = find("compression.codec.values");
+    if (values == nullptr || (chosen != nullptr && !chosen->is_override)) return true;
+    const std::string collective = chosen == nullptr ? method.collective : text_or_empty(chosen->value);
+    const std::string codec = text_or_empty(values->value);
+    if (!collectives.contains(collective) || !codecs.contains(codec)) return true;
+    return collectives.at(collective).sends(codecs.at(codec));
   }
 
   void tell(const Replaced& replaced) {
