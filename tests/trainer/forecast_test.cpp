@@ -15,6 +15,7 @@
 #include "data/loader.h"
 #include "exchange/exchange_plan.h"
 #include "tests/exchange/combinations.h"
+#include "tests/support/text.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/run/evaluation.h"
 #include "trainer/run/plan.h"
@@ -24,6 +25,7 @@ namespace dragonn::trainer::testing {
 namespace {
 
 using namespace exchange::testing;
+using dragonn::test::contains;
 
 constexpr std::uint64_t kWindow = 10;
 constexpr std::uint64_t kSteps = 60;
@@ -184,7 +186,7 @@ TEST_SUITE("trainer") {
       CHECK(plan.scheduled_bytes == std::vector<std::pair<double, double>>{{0.25, dense.exchange.cost().bytes_sent}});
       CHECK(plan.buffer_bytes == dense.buffer_bytes);
       CHECK(plan.memory_total() == dense.memory_total());
-      CHECK(describe(plan, quick_config(with(kImages, schedule)), 3).find("sends more before: ") != std::string::npos);
+      CHECK(contains(describe(plan, quick_config(with(kImages, schedule)), 3), "sends more before: "));
     }
     CHECK(dense.buffer_bytes > constant.buffer_bytes);
     // What a threshold selects depends on no density.

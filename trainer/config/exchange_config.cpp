@@ -412,7 +412,7 @@ std::vector<double> sparse_densities(const CompressionConfig& compression, std::
   };
   const std::string& schedule = compression.density_schedule.name;
   if (compression.selects() && Registry<compress::DensityScheduleEntry>::instance().at(schedule).by_rate) {
-    constexpr double kStep = 0.99, kLeast = 1e-9;
+    constexpr double kStep = 0.99, kLeast = 1e-9;  // finer, and lower, than the rates at which a schedule changes
     for (double share = 1; share > kLeast; share *= kStep) add(density_at(compression, 0, 0, 0, share));
     return densities;
   }
