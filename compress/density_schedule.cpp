@@ -108,9 +108,14 @@ const Registration<DensityScheduleEntry> rate{[] {
   entry.name = "rate";
   entry.summary = "falls with the learning rate, to the next density each time that the rate has fallen by a factor";
   entry.settings = {
-      SettingSpec{"densities", std::vector<double>{0.8, 0.02},
+      SettingSpec{kRateDensities, std::vector<double>{0.8, 0.02},
                   "densities before the target, the first at the full rate", 0, 1}
           .above_minimum(),
+      SettingSpec::number(
+          kBytesShare, 0,
+          "the bytes of the whole run, as a share of those of dense training, which the first density is "
+          "found for; 0: it is the one that is set",
+          0, 1),
       SettingSpec::number("fall", 0.3,
                           "the factor: 0.3 takes the second density below 0.3 of the base rate, the third below "
                           "0.09",
@@ -119,7 +124,7 @@ const Registration<DensityScheduleEntry> rate{[] {
   entry.by_rate = true;
   entry.at = [](const Settings& settings, const DensityPoint& point) {
     double bound = 1;
-    for (const double density : settings.numbers("densities")) {
+    for (const double density : settings.numbers(kRateDensities)) {
       bound *= settings.number("fall");
       if (point.rate_share >= bound) return density;
     }

@@ -20,6 +20,10 @@ struct DensityPoint {
   double rate_share = 1.0;  ///< of the base learning rate; 1 while it warms up
 };
 
+/// Settings of the schedule "rate".
+inline constexpr const char* kRateDensities = "densities";
+inline constexpr const char* kBytesShare = "bytes_share";  ///< 0: the densities are as they are set
+
 struct DensityScheduleEntry : RegistryEntry {
   static constexpr const char* kKind = "density schedule";
   /// Returns the density of a step before it is clamped; see density_at.

@@ -37,6 +37,7 @@ SWEEP.toml (paths of configs are relative to it, all others to the working direc
   name = "dense"                                 # begins the names of its runs
   set.compression.method = "dense"
   grid.compression = { method = [], density = [] }  # replaces lists of the grid; an empty one takes the key out
+  when.optimizer.name = ["sgd"]                  # only of configs with one of these values; several variants may share a name
   near = 2                                       # points that its quality may lack to be near the baseline's
   [equal_bytes]                                  # also runs each method at the density at which it sends as many bytes as
   method = "topk"                                # this one, by --dry-run, if it is off by 10 %: gtopk-bytes-of-topk-0.01
@@ -159,7 +160,7 @@ class Sweep:
 
     KEYS = {"config": (str, list), "output": str, "parallel": int, "launcher": list, "retry": bool, "bare": list, "prepare": str,
             "data": dict, "set": dict, "grid": dict, "exclude": list, "variant": list, "equal_bytes": dict, "report": dict}
-    VARIANT_KEYS = {"name": str, "set": dict, "grid": dict, "near": (int, float)}
+    VARIANT_KEYS = {"name": str, "set": dict, "grid": dict, "when": dict, "near": (int, float)}
     EQUAL_KEYS = {"method": str, "warm_up": list}
     REPORT_KEYS = {"metric": str, "baseline": str, "target": (int, float), "target_share": (int, float), "title": str,
                    "near_share": float, "least": (int, float), "columns": list, "prefix": str, "pivot": bool, "page_by": str}
@@ -233,9 +234,11 @@ class Sweep:
 
     def check(self, file):
         grids = [self.grid] + [flatten(variant.get("grid", {})) for variant in self.variants]
-        for key, values in itertools.chain.from_iterable(grid.items() for grid in grids):
-            if not isinstance(values, list):
-                raise UsageError(f"{file}: grid.{key} = {toml_text(values)}: expected a list of values")
+        conditions = [flatten(variant.get("when", {})) for variant in self.variants]
+        for where, tables in (("grid", grids), ("when", conditions)):
+            for key, values in itertools.chain.from_iterable(entries.items() for entries in tables):
+                if not isinstance(values, list):
+                    raise UsageError(f"{file}: {where}.{key} = {toml_text(values)}: expected a list of values")
         known = set(itertools.chain(self.settings, *grids, *(flatten(v.get("set", {})) for v in self.variants)))
         for entry in self.excluded:
             for key in set(entry) - known:
@@ -265,6 +268,9 @@ class Sweep:
         """Returns the wanted runs, in the order of the grid. @throws UsageError if two have one name."""
         runs, names = {}, words_of(self.configs)
         for config, variant in itertools.product(self.configs, self.variants):
+            keys = keys_of(config)
+            if any(keys.get(key) not in values for key, values in flatten(variant.get("when", {})).items()):
+                continue
             grid = {**self.grid, **flatten(variant.get("grid", {}))}
             axes = {key: list(self.values_of(values)) for key, values in grid.items() if values}
             fixed = {**self.data_path(config), **self.settings, **flatten(variant.get("set", {}))}

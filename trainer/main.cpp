@@ -25,6 +25,7 @@
 #include "trainer/command_line.h"
 #include "trainer/config/config.h"
 #include "trainer/config/exchange_config.h"
+#include "trainer/run/byte_budget.h"
 #include "trainer/run/device_choice.h"
 #include "trainer/run/elastic.h"
 #include "trainer/run/plan.h"
@@ -103,6 +104,19 @@ bool is_for_one(const CommandLine& line) {
   return line.print_config != PrintConfig::kNo || line.dry_run || !line.export_file.empty();
 }
 
+/// Prints the plan of a run. A budget of bytes needs the data, whose size is the length of the run.
+void print_plan(RunSpec config, const comm::Nodes& nodes) {
+  const DeviceChoice choice = choose_device(config);
+  const auto network = make_network(config, choice.device);
+  const auto budget =
+      has_byte_budget(config) ? byte_budget(config, network, *load_data(config).train, nodes) : std::nullopt;
+  if (budget) apply(*budget, config);
+  auto plan = plan_run(config, network, nodes, choice.device);
+  add_selection(plan, config, network.arena(), nodes.ranks(), choice.device);
+  fmt::print("device: {}\n{}", choice.describe(), describe(plan, config, nodes.ranks()));
+  if (budget) fmt::print("\n{}\n", describe(*budget, config));
+}
+
 /// Runs the options that only print, or export; true if there was one.
 bool run_for_one(const CommandLine& line, const RunSpec& config, const comm::Nodes& nodes) {
   if (is_for_one(line)) {
@@ -111,11 +125,7 @@ bool run_for_one(const CommandLine& line, const RunSpec& config, const comm::Nod
   if (line.print_config != PrintConfig::kNo) fmt::print("{}", to_toml(config));
   if (line.print_config == PrintConfig::kAll) fmt::print("{}", other_settings(config));
   if (line.dry_run) {
-    const DeviceChoice choice = choose_device(config);
-    const auto network = make_network(config, choice.device);
-    auto plan = plan_run(config, network, nodes, choice.device);
-    add_selection(plan, config, network.arena(), nodes.ranks(), choice.device);
-    fmt::print("device: {}\n{}", choice.describe(), describe(plan, config, nodes.ranks()));
+    print_plan(config, nodes);
   }
   if (!line.export_file.empty()) run_export(config, line.from, line.export_file);
   return is_for_one(line);

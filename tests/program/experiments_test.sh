@@ -75,6 +75,11 @@ grid.compression.density = []
 [[variant]]
 name = "nth"
 set.compression.method = "every_nth"
+[[variant]]
+name = "narrow"
+when.model.hidden = [[8], [9]]
+set.compression.method = "topk"
+grid = { compression.density = [], seed = [] }
 [[exclude]]
 compression.method = "every_nth"
 compression.density = 0.05
@@ -85,7 +90,7 @@ target_share = 0.5
 title = "a title"
 TOML
 sweep sweeps/all.toml >table.txt 2>log || fail "a file: $(cat log)"
-[ "$(cd files && ls -d */ | tr -d / | xargs)" = "first-dense-seed4 first-nth-density0.1-seed4 second-dense-seed4 second-nth-density0.1-seed4" ] ||
+[ "$(cd files && ls -d */ | tr -d / | xargs)" = "first-dense-seed4 first-nth-density0.1-seed4 second-dense-seed4 second-narrow second-nth-density0.1-seed4" ] ||
   fail "the runs of the file: $(ls files)"
 grep -qE '^\| `first-dense` \| [0-9.]+ \| \+0.0000 \|' table.txt && grep -q 'mean loss | to first-dense' table.txt &&
   grep -q '^Lower is better' table.txt || fail "the table: $(cat table.txt)"
@@ -107,6 +112,8 @@ refuse "exclude: train.epoch is no key of the sweep" --config quick.toml --grid 
 refuse "the sweep has no run" --config quick.toml --grid seed=1 --exclude seed=1
 refuse "--grid seed: expected KEY=VALUE" --config quick.toml --grid seed
 refuse "no config" --grid seed=1
+printf '%s\n' 'config = "../quick.toml"' '[[variant]]' 'when.seed = 1' >sweeps/when.toml
+refuse "sweeps/when.toml: when.seed = 1: expected a list of values" sweeps/when.toml
 refuse "absent.toml: No such file" absent.toml
 refuse "run: .*absent.toml" --config absent.toml
 printf 'config = "quick.toml"\nruns = 3\n' >keys.toml

@@ -120,11 +120,6 @@ void check_windows(const RunSpec& config, const data::DatasetSplits& data, int w
   }
 }
 
-std::vector<std::string> with(std::vector<std::string> overrides, const std::vector<std::string>& more) {
-  overrides.insert(overrides.end(), more.begin(), more.end());
-  return overrides;
-}
-
 /// The pairs of a sparsifier and a collective that fit.
 std::vector<std::pair<std::string, std::string>> pairs() {
   std::vector<std::pair<std::string, std::string>> fitting;

@@ -18,11 +18,6 @@ namespace {
 
 using dragonn::test::contains;
 
-std::vector<std::string> with(std::vector<std::string> overrides, const std::vector<std::string>& more) {
-  overrides.insert(overrides.end(), more.begin(), more.end());
-  return overrides;
-}
-
 std::vector<std::string> on_nodes(int workers_per_node, const std::string& method = "topk") {
   return {fmt::format("comm.workers_per_node={}", workers_per_node), "compression.method=" + method, "train.epochs=20",
           "compression.bucket=tensor"};

@@ -74,6 +74,12 @@ inline std::vector<std::string> on_device(const Device& device, std::vector<std:
   return overrides;
 }
 
+/// Returns some overrides, and more behind them.
+inline std::vector<std::string> with(std::vector<std::string> overrides, const std::vector<std::string>& more) {
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return overrides;
+}
+
 inline RunSpec quick_config(const std::vector<std::string>& overrides = {}) {
   return parse_config(kQuickConfig, "quick.toml", overrides);
 }

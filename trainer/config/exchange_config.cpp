@@ -169,6 +169,9 @@ void check_without_run(const Config& config) {
           "compression.density_schedule = \"{}\" needs a training run, whose number of steps is known: expected "
           "another one",
           schedule);
+  const Settings& of_schedule = compression.density_schedule.settings;
+  require(!of_schedule.contains(compress::kBytesShare) || of_schedule.number(compress::kBytesShare) == 0,
+          "compression.rate.bytes_share needs a training run, whose number of steps is known: expected 0");
   require(
       !config.update.traits().skips_steps,
       "update.inner_seconds and update.inner_steps_from need a training run, whose steps they count: expected neither");

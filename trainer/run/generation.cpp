@@ -20,14 +20,6 @@ constexpr const char* kSelection = "tensor_selection";
 /// Backward takes twice as many products as forward.
 constexpr double kForwardShare = 1.0 / 3;
 
-data::BatchRules batch_rules(const Config& config, const comm::Communicator& communicator) {
-  return {.batch = static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation),
-          .seed = static_cast<std::uint64_t>(config.seed),
-          .rank = communicator.rank(),
-          .world = communicator.size(),
-          .remainder = config.train.remainder};
-}
-
 /// Returns part `micro` of `micro_batches` equal ones. More than one is refused if samples have lists of labels or
 /// continue from batch to batch.
 layers::NetworkBatch micro_batch(const data::Batch& batch, std::size_t micro, std::size_t micro_batches) {
@@ -41,19 +33,27 @@ layers::NetworkBatch micro_batch(const data::Batch& batch, std::size_t micro, st
 
 }  // namespace
 
+data::BatchRules batch_rules(const Config& config, int rank, int world) {
+  return {.batch = static_cast<std::size_t>(config.train.batch_size * config.train.gradient_accumulation),
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .rank = rank,
+          .world = world,
+          .remainder = config.train.remainder};
+}
+
 Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& trained, comm::Communicator& group)
     : config(job.config),
       steps_per_exchange(config.update.steps_per_exchange()),
       state(trained),
       communicator(group),
-      loader(job.data.train, batch_rules(config, group), state.device()),
+      loader(job.data.train, batch_rules(config, group.rank(), group.size()), state.device()),
       test(job.data.test, static_cast<std::size_t>(config.train.eval_batch_size), group.rank(), group.size(),
            state.device()) {
   require(config.train.gradient_accumulation == 1 || job.data.train->target_kind() == TargetKind::kClass,
           "train.gradient_accumulation = {}: it must be 1 for data '{}', whose samples do not have one class each",
           config.train.gradient_accumulation, config.data.name);
   const MemoryLabel label("parameters, gradients and optimizer");
-  const data::BatchRules rules = batch_rules(config, group);
+  const data::BatchRules rules = batch_rules(config, group.rank(), group.size());
   state.batch_size = static_cast<std::size_t>(config.train.batch_size);
   state.lay_out(rules.batch * static_cast<std::uint64_t>(rules.world), loader.steps_per_epoch());
   ParameterArena& arena = state.network.arena();

@@ -230,6 +230,7 @@ int RankRun::train(comm::Communicator& communicator, MembershipRecord* generatio
 void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord* generation) {
   const int rank = communicator.rank();
   std::optional<layers::Network> network;
+  std::optional<ByteBudget> budget;
   std::string checkpoint;
   lock_ = {};  // of a group that failed before it had begun
   taker_.reset();
@@ -237,6 +238,7 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
   comm::all_ranks_or_none(communicator, [&] {
     fault_point("start");
     network = make_network(job_.config, *job_.data.train, choice.device);
+    budget = spend_budget(*network, nodes);
     plan_ = plan_run(job_here_.config, *network, nodes, choice.device);
   });
   check_resources(communicator, plan_, job_.config, job_.folder.path, choice);
@@ -252,6 +254,7 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
             job_.config.model.name, plan_.parameters, job_.config.data.name, job_.data.train->size(),
             communicator.size(), comm::backend_name(communicator),
             describe_method(job_.config, plan_, communicator.size()));
+  if (budget) log::info(rank, "{}", describe(*budget, job_.config));
   log::info(rank, "device: {}", choice.describe());
   log_nodes(plan_, rank);
   log_network(job_.config, communicator);
@@ -278,6 +281,7 @@ void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice
     if (left_) left_->take_values();
     make_state(make_network(job_.config, *job_.data.train, choice.device));
   }
+  spend_budget(state_->network, nodes);
   plan_ = plan_run(job_here_.config, state_->network, nodes, state_->device());
   training_ = std::make_unique<Training>(job_here_, plan_, *state_, communicator);
   // Every member writes its warnings into the run's log: who is rank 0 changes.
@@ -349,6 +353,12 @@ void RankRun::share_out_batch(const MembershipRecord* generation) {
   const double batch =
       static_cast<double>(job_.config.train.batch_size) * static_cast<double>(generation->plan.first) / workers;
   job_here_.config.train.batch_size = std::max<std::int64_t>(1, std::llround(batch));
+}
+
+std::optional<ByteBudget> RankRun::spend_budget(const layers::Network& network, const comm::Nodes& nodes) {
+  const std::optional<ByteBudget> budget = byte_budget(job_.config, network, *job_.data.train, nodes);
+  if (budget) apply(*budget, job_here_.config);
+  return budget;
 }
 
 void RankRun::make_state(layers::Network network) {

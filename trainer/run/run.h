@@ -14,6 +14,7 @@
 #include "data/dataset.h"
 #include "layers/network.h"
 #include "trainer/config/config.h"
+#include "trainer/run/byte_budget.h"
 #include "trainer/run/commits.h"
 #include "trainer/run/device_choice.h"
 #include "trainer/run/membership_record.h"
@@ -96,6 +97,8 @@ class RankRun {
   void begin(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord* generation);
   void go_on(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord& generation);
   void make_state(layers::Network network);
+  /// Local. Spends the config's budget of bytes, if it has one, with a group on these nodes.
+  std::optional<ByteBudget> spend_budget(const layers::Network& network, const comm::Nodes& nodes);
   /// Collective. Ends the streams of state that have come to the end: their takers are members.
   void end_streams(comm::Communicator& communicator, const MembershipRecord& generation);
   /// Collective. Gives ranks that join what they lack of the state.
