@@ -15,6 +15,13 @@
 namespace dragonn::comm {
 namespace {
 
+constexpr double kNeverDense = 1;
+
+/// Returns whether a sum of so many entries is sent as lists.
+bool is_sparse(double dense_share, double entries, std::size_t numel) {
+  return dense_share >= kNeverDense || entries < dense_share * static_cast<double>(numel);
+}
+
 /// Gives the result of `allgather`, to the order of additions. The sum fills in with the number of ranks; if it has so
 /// many entries that indices cost more than zeros, it is sent as floats alone.
 class DynamicSparseAllreduce final : public SparseCollective {
@@ -42,7 +49,7 @@ class DynamicSparseAllreduce final : public SparseCollective {
     out.statistics.owned_counts.resize(out.statistics.selected_counts.size());
     co_await CountsVerb{scratch_->reduced.size(), out.statistics.owned_counts, numel_};
     const auto total = std::reduce(out.statistics.owned_counts.begin(), out.statistics.owned_counts.end());
-    if (static_cast<double>(total) < dense_share_ * static_cast<double>(numel_)) {
+    if (is_sparse(dense_share_, static_cast<double>(total), numel_)) {
       lists_.resize(out.statistics.owned_counts.size());
       co_await GatherListsVerb{
           .mine = scratch_->reduced, .slots = out.statistics.owned_counts, .lists = lists_, .regions = regions_};
@@ -93,9 +100,8 @@ std::string refuses(const SelectionTraits& traits) {
 
 Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
   const double slices = sizes.part_bytes(sizes.selected);
-  const auto numel = static_cast<double>(sizes.numel);
-  const bool is_sparse = sizes.global < settings.number("switch") * numel;
-  const double sum = is_sparse ? sizes.part_bytes(sizes.global) : sizeof(float) * numel;
+  const bool sends_lists = is_sparse(settings.number("switch"), sizes.global, sizes.numel);
+  const double sum = sends_lists ? sizes.part_bytes(sizes.global) : word_bytes(static_cast<double>(sizes.numel));
   return {(slices + sum) * share_of_others(sizes.ranks),
           slices_chain(slices, sizes.ranks, in_flight(settings)) + ring_gather_chain(sum, sizes.ranks),
           2 * counts_chain(sizes.ranks)};
@@ -106,9 +112,8 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
   const double slices = 2 * sizes.selected;
   const double own = sizes.global / sizes.ranks;
-  const auto numel = static_cast<double>(sizes.numel);
-  const bool is_sparse = sizes.global < settings.number("switch") * numel;
-  const std::size_t sum = is_sparse ? list_bytes(2 * sizes.global) : word_bytes(numel);
+  const bool sends_lists = is_sparse(settings.number("switch"), sizes.global, sizes.numel);
+  const std::size_t sum = sends_lists ? list_bytes(2 * sizes.global) : word_bytes(static_cast<double>(sizes.numel));
   return list_bytes(slices + own) + decoder_bytes(sizes, device) + sum + word_bytes(sizes.selected);
 }
 
@@ -117,9 +122,11 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .summary = "each worker sums a region of the bucket; all workers gather the regions as lists, or dense if they "
                 "fill up",
      .source = "SparCML (Renggli et al., SC 2019), dynamic sparse allreduce, as Ok-Topk (PPoPP 2022) describes it",
-     .settings = {SettingSpec::number(
-                      "switch", 0.5,
-                      "share of entries from which the sum is sent dense; at 0.5 both forms have the same size", 0, 1),
+     .settings = {SettingSpec::number("switch", 0.5,
+                                      "share of entries from which the sum is sent dense; at 0.5 both forms have the "
+                                      "same size, without a code; 1: "
+                                      "never",
+                                      0, 1),
                   in_flight_setting()}},
     refuses,
     /*make=*/

@@ -89,6 +89,9 @@ void dsa_example(Communicator& communicator) {
     expect(outcome.reduction.is_dense == (dense_share == 0.5 && communicator.size() > 1), "dense from half of n on");
     expect(sum_of(outcome.reduction, 4) == sum, "u = [3, -2]");
     if (me == 1) expect(residual_after(acc, outcome.reduction) == std::vector<float>{1, 0, 1, 0}, "e1");
+    const SparseVector everything = largest_entries(std::vector<float>{1, 2, 3, 4}, 4);
+    const Outcome full = exchange(communicator, *collective, {.k = 4, .density = 0.99}, acc, everything);
+    expect(full.reduction.is_dense == (dense_share == 0.5), "a full sum is a list if it is never to be dense");
   }
 }
 
