@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// The value codecs `int4` and `int8`: values as whole multiples of a scale that 1,024 of them share.
+/// The value codecs `int4` and `int8`: values as whole multiples of a scale that a group of them shares.
 #include <cmath>
 
 #include "codec/values/packed_groups.h"
@@ -11,7 +11,6 @@ namespace {
 /// all as 0.
 struct ScaledIntegers {
   static constexpr std::size_t kShared = 1;
-  static constexpr std::size_t kGroup = 1024;
   unsigned bits;
 
   struct Encoder {
@@ -50,15 +49,22 @@ struct ScaledIntegers {
 };
 
 ValueCodecEntry scaled_integers(const char* name, const char* summary, unsigned bits) {
-  return {{name, summary}, /*lossy=*/true, /*unbiased=*/false, /*make=*/[bits](const Settings&) {
-            return std::make_unique<PackedGroups<ScaledIntegers>>(ScaledIntegers{bits}, bits, ScaledIntegers::kGroup);
+  return {{.name = name,
+           .summary = summary,
+           .settings = {SettingSpec::integer("group", 1024, "number of entries of a list that share a scale of 32 bits",
+                                             1, 0x1p31)}},
+          /*lossy=*/true,
+          /*unbiased=*/false,
+          /*make=*/[bits](const Settings& settings) {
+            const auto group = static_cast<std::size_t>(settings.integer("group"));
+            return std::make_unique<PackedGroups<ScaledIntegers>>(ScaledIntegers{bits}, bits, group);
           }};
 }
 
 const Registration<ValueCodecEntry> four_bits{
-    scaled_integers("int4", "4 bits a value: whole multiples of the largest magnitude of 1,024 values / 7", 4)};
+    scaled_integers("int4", "4 bits a value: whole multiples of the largest magnitude of its group / 7", 4)};
 const Registration<ValueCodecEntry> eight_bits{
-    scaled_integers("int8", "8 bits a value: whole multiples of the largest magnitude of 1,024 values / 127", 8)};
+    scaled_integers("int8", "8 bits a value: whole multiples of the largest magnitude of its group / 127", 8)};
 
 }  // namespace
 }  // namespace dragonn::codec

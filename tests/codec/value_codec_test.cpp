@@ -89,7 +89,9 @@ TEST_SUITE("codec") {
     std::vector<std::pair<std::string, Overrides>> codecs{
         {"levels", {{"levels", std::int64_t{1}}, {"group", std::int64_t{1}}}},
         {"levels", {{"levels", std::int64_t{32767}}, {"group", std::int64_t{1000}}}},
-        {"sign", {{"group", std::int64_t{3}}}}};
+        {"sign", {{"group", std::int64_t{3}}}},
+        {"int4", {{"group", std::int64_t{1}}}},
+        {"int8", {{"group", std::int64_t{3000}}}}};
     for (const std::string& name : Registry<ValueCodecEntry>::instance().names())
       codecs.emplace_back(name, Overrides{});
     for (const auto& [name, overrides] : codecs) {
@@ -175,6 +177,11 @@ TEST_SUITE("codec") {
   TEST_CASE("integers are multiples of the largest magnitude's share, nearest even") {
     CHECK(coded("int4", {7, -7, 2.5f, 3.5f, -0.4f, 0}) == Values{7, -7, 2, 4, 0, 0});
     CHECK(coded("int8", {127, -126.6f, 0.5f, 1.5f}) == Values{127, -127, 0, 2});
+    const auto pairs = value_codec("int4", {{"group", std::int64_t{2}}});
+    CHECK(coded(*pairs, {7, -7, 0.5f, 3.5f, -0.4f}) == Values{7, -7, 0.5f, 3.5f, -0.4f});
+    CHECK(pairs->code_bytes(5) == 2 * 5 + 5);
+    const auto whole = value_codec("int8", {{"group", std::int64_t{1} << 31}});
+    CHECK(whole->code_bytes(10000) == 4 + 10000);
   }
 
   TEST_CASE("bins2 gives the specification's example") {
