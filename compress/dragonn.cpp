@@ -13,7 +13,8 @@ namespace {
 
 /// Hashes the entries above a sampled threshold into m slots; those that lose their slot stay in the memory. The hash
 /// has a new salt at every step: with a fixed one the same indices would collide for ever. With eight slots a hit 94 of
-/// 100 hits keep theirs; with as many slots as hits, as in the paper, 63.
+/// 100 hits keep theirs; with as many slots as hits, as in the paper, 63. Where elements are not more than slots, each
+/// has its own: nothing is hashed.
 class Dragonn final : public Sparsifier {
  public:
   Dragonn(const Settings& settings, std::size_t numel, const Device& device)
@@ -23,7 +24,6 @@ class Dragonn final : public Sparsifier {
         sample_(sample_rules(settings)),
         numel_(numel),
         scratch_(device) {
-    // A density above a share of 1 / memory needs more slots than elements; such a step makes room for them.
     scratch_.reserve(numel, std::min(slots(numel), numel));
   }
 
@@ -31,6 +31,7 @@ class Dragonn final : public Sparsifier {
     const double hits = oversample_ * static_cast<double>(context.k);
     const double share = numel_ == 0 ? 1.0 : hits / static_cast<double>(numel_);
     kernels::PassRequest request = sampled_request(sample_, numel_, share, context, "dragonn sample");
+    if (slots(context.k) >= numel_) return request;
     const auto rank = static_cast<std::uint64_t>(context.rank);
     const std::uint64_t salt = stream_key(context.seed, "dragonn slot", {context.bucket, context.step, rank});
     request.hash = {.rule = {.slot = {salt, slots(context.k)}, .by_priority = priority_}, .scratch = &scratch_};
@@ -41,6 +42,7 @@ class Dragonn final : public Sparsifier {
               SparseVector& selected) override {
     threshold_ = pass.threshold;
     kernels::reserve_selection(selected, numel_);
+    if (pass.request.hash.scratch == nullptr) return kernels::copy_entries(pass.selected, selected);
     kernels::hash_select(pass.selected, pass.request.hash, selected);
   }
 

@@ -149,9 +149,23 @@ TEST_SUITE("compress") {
 
   TEST_CASE("dragonn never selects more than its slots, and one entry with one slot") {
     const std::vector<float> acc = normals(5000);
-    CHECK(select_once("dragonn", acc, context_for(5000, 1.0)).size() < 5000);
+    CHECK(select_once("dragonn", acc, context_for(5000, 0.5), {{"slots", 1.9}}).size() < 2500);
     CHECK(select_once("dragonn", acc, context_for(5000, 0.0001), {{"slots", 1.0}, {"oversample", 100.0}}).size() == 1);
     CHECK(select_once("dragonn", std::vector<float>(5000, 0.0f), context_for(5000, 0.01)).empty());
+  }
+
+  TEST_CASE("dragonn hashes nothing where elements are not more than slots") {
+    std::vector<float> acc = normals(5000);
+    acc[17] = 0;
+    for (const double slots : {2.0, 64.0}) {
+      const Entries selected = select_once("dragonn", acc, context_for(5000, 0.5), {{"slots", slots}});
+      const auto magnitude = [](const auto& entry) { return std::abs(entry.second); };
+      SparseVector hits;
+      kernels::select_threshold(view(acc), magnitude(std::ranges::min(selected, {}, magnitude)), hits);
+      CHECK(selected == entries(hits));
+      CHECK(static_cast<double>(selected.size()) == doctest::Approx(2500).epsilon(0.2));
+    }
+    CHECK(select_once("dragonn", acc, context_for(5000, 1.0)).size() == 4999);
   }
 
   TEST_CASE("dragonn hashes anew at every step: two entries do not collide for ever") {
