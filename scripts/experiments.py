@@ -526,6 +526,9 @@ class Group:
         self.mean = statistics.mean(self.values) if self.values else None
         self.baseline = None  # another group, if the table compares with one
 
+    def bytes_per_step(self):
+        return statistics.mean(run.bytes_per_step() for run in self.finished)
+
     def text(self, value, sign=""):
         return f"{value:{sign}.{4 if self.metric == 'loss' else 2}f}"
 
@@ -580,7 +583,7 @@ def rows_text(groups, report, pages):
             yield group.text(group.mean - group.baseline.mean, "+") if group.metric == group.baseline.metric else ""
         seconds = [run.summary()["seconds_total"] for run in group.finished if run.summary()]
         yield from [f"{group.text(min(group.values))} to {group.text(max(group.values))}", group.by_seed(),
-                    f"{statistics.mean(run.bytes_per_step() for run in group.finished):.0f}",
+                    f"{group.bytes_per_step():.0f}",
                     f"{statistics.mean(seconds):.1f}" if seconds else ""]
         for name in report.get("columns", []):
             if name not in COLUMNS:
@@ -598,7 +601,7 @@ def rows_text(groups, report, pages):
 
 
 def pivot_text(groups):
-    """Returns a Markdown table: a row for each config, a column for each variant."""
+    """Returns a Markdown table: a row for each config, a column for each variant, with the bytes of a worker and step."""
     variants, by_config = list(dict.fromkeys(group.first.variant["name"] for group in groups)), {}
     for group in groups:
         by_config.setdefault(group.first.config, {})[group.first.variant["name"]] = group
@@ -612,7 +615,8 @@ def pivot_text(groups):
         yield next((group.metric for group in found.values() if group.metric), "-")
         for name in variants:
             group = found.get(name)
-            yield "" if group is None else group.members[0].state() if group.mean is None else group.text(group.mean)
+            yield "" if group is None else group.members[0].state() if group.mean is None else (
+                f"{group.text(group.mean)}, {group.bytes_per_step() / 1e3:.0f} kB")
         yield "; ".join(bad) or "yes"
 
     return table(["config", "method", "quality", *variants, "near"], map(cells, by_config.values())) + "\n"

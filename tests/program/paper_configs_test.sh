@@ -46,12 +46,12 @@ twins() {
 }
 xml=(--only 'dragonn-xml_linear-*')
 twins "${xml[@]}" >table.md || fail "the twin of dragonn/xml_linear: $(cat errors.txt)"
-grep -qE '^\| `dragonn-xml_linear` \| `dragonn` \| precision_at_1 \|( [0-9.]+ \|){3} ' table.md || fail "its row: $(cat table.md)"
+grep -qE '^\| `dragonn-xml_linear` \| `dragonn` \| precision_at_1 \|( [0-9.]+, [0-9]+ kB \|){5} ' table.md || fail "its row: $(cat table.md)"
 finished=$(stat -c %Y.%i "out/dragonn-xml_linear-dense/summary.json")
 [ -z "$(twins --print "${xml[@]}")" ] || fail "--print lists runs that are done"
 rm -r "out/dragonn-xml_linear-0.01"
 twins --table "${xml[@]}" >table.md && fail "--table does not say that a run is missing"
-grep -qE '\| not run yet \| [0-9.]+ \| .*unknown at 0.01' table.md || fail "the missing run: $(cat table.md)"
+grep -qE '\| not run yet \| [0-9.]+, [0-9]+ kB \| .*unknown at 0.01' table.md || fail "the missing run: $(cat table.md)"
 [ "$finished" = "$(stat -c %Y.%i "out/dragonn-xml_linear-dense/summary.json")" ] || fail "the dense run was repeated"
 [ "$(twins --print | wc -l)" -ge 75 ] || fail "not all twins: $(cat errors.txt)"
 twins --only 'dragonn-xml' >table.md && fail "a twin that is not there"
