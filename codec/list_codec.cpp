@@ -148,6 +148,7 @@ ListEstimate::ListEstimate(const CodecChoice& coding) {
   indices_ = indices.make(coding.indices.settings);
   values_ = values.make(coding.values.settings);
   is_estimate_ = !indices.is_exact;
+  is_lossy_ = values.lossy;
   if (values.carries_sums) sum_bytes_ = static_cast<double>(values_->code_bytes(1));
 }
 

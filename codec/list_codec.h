@@ -74,6 +74,8 @@ class ListEstimate {
   double sum_bytes() const { return sum_bytes_; }
   /// Returns whether a list of n entries takes no other number of bytes than a list of n others.
   bool is_fixed_size() const { return indices_ == nullptr; }
+  /// Returns whether lists decode to other values.
+  bool is_lossy() const { return is_lossy_; }
   /// Returns whether the numbers are estimates: real indices are not at random places.
   bool is_estimate() const { return is_estimate_; }
 
@@ -82,6 +84,7 @@ class ListEstimate {
   std::shared_ptr<const ValueCodec> values_;
   double sum_bytes_ = sizeof(float);
   bool is_estimate_ = false;
+  bool is_lossy_ = false;
 };
 
 }  // namespace dragonn::codec

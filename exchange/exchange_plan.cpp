@@ -70,7 +70,8 @@ std::size_t held_bytes(const ExchangeRules& rules, ExchangeForm form, const comm
     return codes * code_bytes(rules.quantizer, sizes.numel) + sizes.numel * sizeof(float);
   }
   const Component& collective = collective_of(rules, form);
-  const std::size_t selected = form == ExchangeForm::kSparse ? comm::list_bytes(sizes.selected) : 0;
+  // What the pass finds, and what is chosen of it.
+  const std::size_t selected = form == ExchangeForm::kSparse ? comm::list_bytes(2 * sizes.selected) : 0;
   return entry_of(collective).memory(collective.settings, sizes, messages) + selected;
 }
 

@@ -30,11 +30,15 @@ def images(model, batch, test_samples):
 
 
 LARGE, WIDE = ([*images("mlp", 16, 32), f"model.hidden=[{units}, {units}]"] for units in (2048, 1024))
+FOUR_BITS = ["compression.codec.values=int4"]
+DSA = ["compression.collective=dsa", "compression.dsa.switch=1"]
 CONFIGS = {  # name: (workers, method, other settings)
     "mlp, one worker": (1, "dense", LARGE),
     "mlp, adam": (1, "dense", [*LARGE, "optimizer.name=adam"]),
     **{f"mlp, {method}": (8 if method == "dgc" else 4, method, WIDE)
        for method in ("dense", "topk", "dgc", "gtopk", "oktopk", "signsgd")},
+    **{f"mlp, {method}, density 0.8 in 4 bits": (4, method, [*WIDE, "compression.density=0.8", *FOUR_BITS, *more])
+       for method, more in (("topk", DSA), ("dgc", DSA), ("oktopk", []))},
     "resnet20, topk": (2, "topk", images("resnet20", 64, 64)),
     "vgg16, topk": (1, "topk", images("vgg16", 16, 16)),
     "vit, dgc": (2, "dgc", images("vit", 32, 32)),

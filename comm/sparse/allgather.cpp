@@ -161,7 +161,8 @@ std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const D
   const std::size_t sum = is_dense ? word_bytes(static_cast<double>(sizes.numel)) : list_bytes(sizes.global);
   const std::size_t counts = sizes.averages_senders ? list_bytes(sizes.global) : 0;
   const std::size_t decoder = is_dense && !device.is_cpu() ? 0 : decoder_bytes(sizes, device);
-  return list_bytes(slots * sizes.ranks) + decoder + sum + counts + word_bytes(sizes.selected);
+  return list_bytes(slots * sizes.ranks) + decoder + sum + counts + word_bytes(sizes.selected) +
+         coding_error_bytes(sizes, 0);
 }
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{

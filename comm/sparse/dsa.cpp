@@ -107,14 +107,15 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
           2 * counts_chain(sizes.ranks)};
 }
 
-/// Returns the bytes of sent and received slices, this rank's sums, and the sum of all: a list that was gathered as
-/// messages, or n floats.
+/// Returns the bytes of sent and received slices, which are moved aside as they come, this rank's sums, and the sum of
+/// all: a list that was gathered as messages, or n floats.
 std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
-  const double slices = 2 * sizes.selected;
+  const double slices = 3 * sizes.selected;
   const double own = sizes.global / sizes.ranks;
   const bool sends_lists = is_sparse(settings.number("switch"), sizes.global, sizes.numel);
   const std::size_t sum = sends_lists ? list_bytes(2 * sizes.global) : word_bytes(static_cast<double>(sizes.numel));
-  return list_bytes(slices + own) + decoder_bytes(sizes, device) + sum + word_bytes(sizes.selected);
+  return list_bytes(slices + own) + decoder_bytes(sizes, device) + sum + word_bytes(sizes.selected) +
+         coding_error_bytes(sizes, own);
 }
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{

@@ -52,6 +52,13 @@ std::size_t result_bytes(const ExchangeSizes& sizes) {
   return list_bytes(sizes.global) + word_bytes(sizes.selected);
 }
 
+std::size_t coding_error_bytes(const ExchangeSizes& sizes, double sums) {
+  if (!sizes.coding.is_lossy()) return 0;
+  const double left = sizes.selected + sums, merged = sums > 0 ? left : 0;
+  const double sent = sizes.selected;  // the values that its code decodes to
+  return list_bytes(2 * left + merged + sums) + word_bytes(sent + sizes.selected);
+}
+
 std::size_t decoder_bytes(const ExchangeSizes& sizes, const Device& device) {
   // A GPU holds n values and a bit for each (kernels::ListDecoder).
   return device.is_cpu() ? sizeof(BatchDecoder) : word_bytes(static_cast<double>(sizes.numel) * (1 + 1.0 / 32));

@@ -34,6 +34,10 @@ std::size_t word_bytes(double words);
 
 /// Returns the bytes of the sum and of the indices that left the rank.
 std::size_t result_bytes(const ExchangeSizes& sizes);
+/// Returns the bytes of what a lossy code leaves behind (CodingError): of the selection and of `sums` entries that the
+/// rank encodes, their merge, what is handed back and the indices that stay masked. Without a lossy code there are
+/// none.
+std::size_t coding_error_bytes(const ExchangeSizes& sizes, double sums);
 /// Returns the bytes of the decoder of this bucket's lists: on a CPU a window of fixed size, on a GPU a vector as long
 /// as the bucket.
 std::size_t decoder_bytes(const ExchangeSizes& sizes, const Device& device);

@@ -216,7 +216,7 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 /// dropped ones. With put_back = "naive" those of the lists of all ranks and their sum.
 std::size_t memory(const Settings& settings, const ExchangeSizes& sizes, const Device& device) {
   const auto k = static_cast<double>(sizes.k);
-  const std::size_t result = result_bytes(sizes) + decoder_bytes(sizes, device);
+  const std::size_t result = result_bytes(sizes) + decoder_bytes(sizes, device) + coding_error_bytes(sizes, 0);
   if (put_back(settings) == PutBack::kNaive) {
     const double all = sizes.selected * sizes.ranks;
     return list_bytes(all + 2 * std::min(all, static_cast<double>(sizes.numel))) + result;

@@ -281,11 +281,12 @@ Prediction predict(const Settings& settings, const ExchangeSizes& sizes) {
 }
 
 /// Returns the bytes of sent and received slices, this rank's sums and those that it keeps; and of all sums, as
-/// messages and as a list, of which there are most in the steps that compute the threshold.
+/// messages, as lists and as one list, of which there are most in the steps that compute the threshold.
 std::size_t memory(const Settings&, const ExchangeSizes& sizes, const Device& device) {
   const double max = std::min(sizes.selected * sizes.ranks, static_cast<double>(sizes.numel));
   const double own = 2 * max / sizes.ranks;
-  return list_bytes(2 * sizes.selected + own + 2 * max) + decoder_bytes(sizes, device) + result_bytes(sizes);
+  return list_bytes(3 * sizes.selected + own + 3 * max) + decoder_bytes(sizes, device) + result_bytes(sizes) +
+         coding_error_bytes(sizes, own / 2);
 }
 
 const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
