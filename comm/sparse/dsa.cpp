@@ -125,8 +125,7 @@ const Registration<SparseCollectiveEntry> registration{SparseCollectiveEntry{
      .source = "SparCML (Renggli et al., SC 2019), dynamic sparse allreduce, as Ok-Topk (PPoPP 2022) describes it",
      .settings = {SettingSpec::number("switch", 0.5,
                                       "share of entries from which the sum is sent dense; at 0.5 both forms have the "
-                                      "same size, without a code; 1: "
-                                      "never",
+                                      "same size, without a code; 1: never",
                                       0, 1),
                   in_flight_setting()}},
     refuses,

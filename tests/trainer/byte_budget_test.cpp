@@ -106,6 +106,8 @@ TEST_SUITE("trainer") {
         doctest::Contains("compression.rate.bytes_share = 0.01: a run that begins at compression.density "
                           "sends 0.1"),
         ConfigError);
+    CHECK_THROWS_WITH_AS(budget_of(two_rates({"compression.method=hard_threshold"}), 4),
+                         doctest::Contains("\"hard_threshold\" selects what it selects"), ConfigError);
     const TemporaryFolder folder;
     CHECK_THROWS_AS(quick_run(two_rates({"compression.rate.bytes_share=0.01"}), 3, folder.path()),
                     comm::CollectiveError);

@@ -67,6 +67,11 @@ std::optional<ByteBudget> byte_budget(const RunSpec& config, const layers::Netwo
   if (!has_byte_budget(config) || nodes.ranks() == 1) return std::nullopt;
   const CompressionConfig& compression = config.compression;
   const double share = compression.density_schedule.settings.number(compress::kBytesShare);
+  require(
+      !std::isinf(compression.sparsifier.entry().band.high),
+      "compression.rate.bytes_share = {}: \"{}\" selects what it selects, whatever the density; expected 0, or another "
+      "method",
+      share, compression.method);
   const exchange::ExchangeRules rules = rules_on(config, nodes);
   const ParameterArena& arena = network.arena();
   const auto bytes_at = [&](double density) {
@@ -109,8 +114,7 @@ std::string describe(const ByteBudget& budget, const Config& config) {
   const auto period = static_cast<double>(config.update.steps_per_exchange());
   return fmt::format(
       "compression.rate.bytes_share = {}: density {} while the learning rate is high, {} sent per worker and step over "
-      "the "
-      "whole run (dense: {})",
+      "the whole run (dense: {})",
       config.compression.density_schedule.settings.number(compress::kBytesShare), budget.first_density,
       bytes_text(budget.bytes / period), bytes_text(budget.dense_bytes / period));
 }

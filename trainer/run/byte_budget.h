@@ -22,16 +22,17 @@ struct ByteBudget {
 /// Returns whether a config has a budget.
 bool has_byte_budget(const Config& config);
 
-/// Local. Returns the budget of a config that has one, for workers on these nodes: the first density, at most 0.99, with
-/// which the run spends it, rounded down to three digits. A run that is cut short (train.max_steps) spends the budget of
-/// its own steps; a rate that falls by what evaluations say, no more than it. O(steps).
+/// Local. Returns the budget of a config that has one, for workers on these nodes: the first density, at most 0.99,
+/// with which the run spends it, rounded down to three digits. A run that is cut short (train.max_steps) spends the
+/// budget of its own steps; a rate that falls by what evaluations say, no more than it. O(steps).
 /// @param network made for the config; it needs no memory yet.
-/// @throws ConfigError if the other densities cost more than the budget: it says how much.
+/// @throws ConfigError if the other densities cost more than the budget, and how much, or the sparsifier follows no
+/// density.
 std::optional<ByteBudget> byte_budget(const RunSpec& config, const layers::Network& network, const data::Dataset& train,
                                       const comm::Nodes& nodes);
 
-/// Returns "compression.rate.bytes_share = 0.1: density 0.61 while the learning rate is high, 138 kB sent per worker and
-/// step over the whole run (dense: 1.62 MB)".
+/// Returns "compression.rate.bytes_share = 0.1: density 0.61 while the learning rate is high, 138 kB sent per worker
+/// and step over the whole run (dense: 1.62 MB)".
 std::string describe(const ByteBudget& budget, const Config& config);
 
 /// Sets the first density of a config's schedule to that of its budget.
