@@ -76,6 +76,7 @@ from runs import BIN, cifar10_part, last_line, make_parser, registered, run_main
 
 POLL_SECONDS = 0.1
 EQUAL_BYTES = 0.10  # below this difference two methods send as many
+ROUNDING = 1e-9  # of differences of qualities: what is worse by the limit itself is near
 STOPPED_WITH_CHECKPOINT = 75
 LOWER_IS_BETTER = ("loss", "perplexity", "character_error_rate", "word_error_rate")
 NO_SHARES = ("loss", "perplexity")  # all other metrics are shown in percent
@@ -543,7 +544,7 @@ class Group:
         lower, report = self.metric in LOWER_IS_BETTER, self.first.sweep.report
         worse = (self.mean - self.baseline.mean) * (1 if lower else -1)
         limit = report.get("near_share", 0) * self.baseline.mean if self.metric in NO_SHARES else self.first.variant["near"]
-        return f"{worse:.2f} worse" if worse > limit else "yes"
+        return f"{worse:.2f} worse" if worse > limit + ROUNDING else "yes"
 
     def mean_of(self, column, pages):
         """Returns the mean of a column of dragonn-compare's table over the seeds; None if a seed has none."""
