@@ -134,6 +134,7 @@ def assignment(text, option, parse):
 
 
 @functools.cache
+@functools.cache
 def keys_of(config):
     """Returns the keys of a config; none if it cannot be read, which dragonn-train will say."""
     try:
