@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -108,9 +109,12 @@ bool is_for_one(const CommandLine& line) {
 void print_plan(RunSpec config, const comm::Nodes& nodes) {
   const DeviceChoice choice = choose_device(config);
   const auto network = make_network(config, choice.device);
-  const auto budget =
-      has_byte_budget(config) ? byte_budget(config, network, *load_data(config).train, nodes) : std::nullopt;
-  if (budget) apply(*budget, config);
+  std::optional<ByteBudget> budget;
+  if (bytes_share(config.compression) > 0) budget = byte_budget(config, network, *load_data(config).train, nodes);
+  if (budget) {
+    check(*budget, config);
+    apply(*budget, config);
+  }
   auto plan = plan_run(config, network, nodes, choice.device);
   add_selection(plan, config, network.arena(), nodes.ranks(), choice.device);
   fmt::print("device: {}\n{}", choice.describe(), describe(plan, config, nodes.ranks()));
@@ -124,9 +128,7 @@ bool run_for_one(const CommandLine& line, const RunSpec& config, const comm::Nod
   }
   if (line.print_config != PrintConfig::kNo) fmt::print("{}", to_toml(config));
   if (line.print_config == PrintConfig::kAll) fmt::print("{}", other_settings(config));
-  if (line.dry_run) {
-    print_plan(config, nodes);
-  }
+  if (line.dry_run) print_plan(config, nodes);
   if (!line.export_file.empty()) run_export(config, line.from, line.export_file);
   return is_for_one(line);
 }

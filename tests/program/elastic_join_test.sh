@@ -61,6 +61,20 @@ streamed joined 2 30000 # 44 kB of parameters, and no momentum with dgc
 [ "$(grep -c '"lost":' joined/membership.jsonl)" = 1 ] || fail "joined: a loss counts twice: $(cat joined/membership.jsonl)"
 streamed joined 4 30000
 
+# A budget of bytes is spent anew by each group. What three workers cannot spend less than ends no run that two began.
+rule=("${long[@]}" --set compression.method=topk --set compression.bucket=model --set compression.include_vectors=yes --set compression.density=0.05
+  --set compression.density_schedule=rate --set 'compression.rate.densities=[0.5]' --set compression.rate.bytes_share=0.12)
+coordinate budget 2 --set comm.max_workers=3
+start budget 2 "${rule[@]}"
+wait_until "${ids[0]}" has_steps budget 50 || fail "budget: no steps"
+start_worker budget 2 2 "${rule[@]}"
+begins budget 0 1 2
+kill -KILL "${ids[1]}"
+begins budget 0 2
+stopped budget 75 137 75
+[ "$(sed -n 's/.*bytes_share = 0.12: density \([0-9.]*\) .*/\1/p' budget/log.txt | xargs)" = "0.06 0.05 0.06" ] ||
+  fail "budget: $(grep bytes_share budget/log.txt)"
+
 # A worker that was stopped for too long is left behind, and joins again.
 rule=("${long[@]}" --set comm.rejoin=true --set train.global_batch=constant --set compression.method=topk)
 HEARTBEAT=2 coordinate again 2

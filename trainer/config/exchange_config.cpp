@@ -2,6 +2,7 @@
 #include "trainer/config/exchange_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -169,8 +170,7 @@ void check_without_run(const Config& config) {
           "compression.density_schedule = \"{}\" needs a training run, whose number of steps is known: expected "
           "another one",
           schedule);
-  const Settings& of_schedule = compression.density_schedule.settings;
-  require(!of_schedule.contains(compress::kBytesShare) || of_schedule.number(compress::kBytesShare) == 0,
+  require(bytes_share(compression) == 0,
           "compression.rate.bytes_share needs a training run, whose number of steps is known: expected 0");
   require(
       !config.update.traits().skips_steps,
@@ -339,6 +339,14 @@ void check_shares(const Config& config, exchange::ExchangeRules rules) {
   exchange::check_rules(rules);
 }
 
+/// Checks that densities can spend a budget of bytes.
+void check_budget(const CompressionConfig& compression) {
+  require(bytes_share(compression) == 0 || density_decides(compression),
+          "compression.rate.bytes_share = {}: \"{}\" selects what it selects, whatever the density; expected 0, or "
+          "another method",
+          bytes_share(compression), compression.method);
+}
+
 /// Returns shares in proportion to these rates whose mean is 1, except that none is below `least`.
 std::vector<double> level_shares(std::vector<double> rates, double least) {
   // Whoever is raised takes from the others, which may bring the slowest of them below in turn.
@@ -393,6 +401,7 @@ void check_exchange(const Config& config, const exchange::ExchangeRules& rules) 
   check_accumulator(config);
   exchange::check_rules(rules);
   if (config.compression.share == Share::kByLink) check_shares(config, rules);
+  check_budget(config.compression);
 }
 
 double density_at(const CompressionConfig& compression, std::uint64_t epoch, std::uint64_t exchange,
@@ -423,6 +432,15 @@ std::vector<double> sparse_densities(const CompressionConfig& compression, std::
   for (std::uint64_t step = 0; step < steps; ++step)
     add(density_at(compression, step / steps_per_epoch, step / steps_per_exchange, exchanges, 1));
   return densities;
+}
+
+bool density_decides(const CompressionConfig& compression) {
+  return compression.selects() && std::isfinite(compression.sparsifier.entry().band.high);
+}
+
+double bytes_share(const CompressionConfig& compression) {
+  const Settings& settings = compression.density_schedule.settings;
+  return compression.selects() && settings.contains(compress::kBytesShare) ? settings.number(compress::kBytesShare) : 0;
 }
 
 RunSpec parse_exchange_config(const std::string& text, const std::string& name) {

@@ -44,6 +44,13 @@ double density_at(const CompressionConfig& compression, std::uint64_t epoch, std
 std::vector<double> sparse_densities(const CompressionConfig& compression, std::uint64_t steps,
                                      std::uint64_t steps_per_epoch, std::uint64_t steps_per_exchange = 1);
 
+/// Returns whether the density decides how much is selected: not with a threshold that is given.
+bool density_decides(const CompressionConfig& compression);
+
+/// Returns the share of dense training's bytes that the whole run may send (compression.rate.bytes_share); 0: no
+/// budget.
+double bytes_share(const CompressionConfig& compression);
+
 /// Parses the config of an exchange whose model, data and optimizer steps are another program's: `seed`, [optimizer]
 /// for the momentum that a memory may own, [compression], [comm] and the keys logging.trace*; with local steps also
 /// [update]. The model and the data set of the result have no name.

@@ -19,17 +19,16 @@ struct ByteBudget {
   double dense_bytes = 0;    ///< that it would send in one without compression
 };
 
-/// Returns whether a config has a budget.
-bool has_byte_budget(const Config& config);
-
 /// Local. Returns the budget of a config that has one, for workers on these nodes: the first density, at most 0.99,
-/// with which the run spends it, rounded down to three digits. A run that is cut short (train.max_steps) spends the
-/// budget of its own steps; a rate that falls by what evaluations say, no more than it. O(steps).
+/// with which the run spends it, rounded down to three digits; the target if the other densities cost more. A run that
+/// is cut short (train.max_steps) spends the budget of its own steps; a rate that falls by what evaluations say, no
+/// more than it. O(steps).
 /// @param network made for the config; it needs no memory yet.
-/// @throws ConfigError if the other densities cost more than the budget, and how much, or the sparsifier follows no
-/// density.
 std::optional<ByteBudget> byte_budget(const RunSpec& config, const layers::Network& network, const data::Dataset& train,
                                       const comm::Nodes& nodes);
+
+/// Checks that a run keeps to its budget. @throws ConfigError if not: it says what the run costs.
+void check(const ByteBudget& budget, const Config& config);
 
 /// Returns "compression.rate.bytes_share = 0.1: density 0.61 while the learning rate is high, 138 kB sent per worker
 /// and step over the whole run (dense: 1.62 MB)".

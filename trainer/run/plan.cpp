@@ -2,7 +2,6 @@
 #include "trainer/run/plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <optional>
 #include <span>
@@ -81,7 +80,7 @@ std::size_t available_memory() {
 /// Returns the densities of the schedule below 1 but for the target, in their order.
 std::vector<double> scheduled_densities(const Config& config) {
   const CompressionConfig& compression = config.compression;
-  if (!compression.selects() || std::isinf(compression.sparsifier.entry().band.high)) return {};
+  if (!density_decides(compression)) return {};
   // Schedules by epochs have each density in some epoch, whatever its length.
   std::vector<double> densities = sparse_densities(compression, static_cast<std::uint64_t>(config.train.epochs), 1);
   std::erase(densities, compression.density);

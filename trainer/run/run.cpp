@@ -104,10 +104,10 @@ std::string describe_method(const Config& config, const RunPlan& plan, int worke
   const std::string period = config.update.describe_period();
   if (!compression.selects()) return compression.method + period;
   std::string text =
-      std::isinf(compression.sparsifier.entry().band.high)
-          ? fmt::format("{}: each worker sends what it selects, whatever the density", compression.method)
-          : fmt::format("{}: each worker sends about {:.4g} % of its gradient", compression.method,
-                        100 * compression.density);
+      density_decides(compression)
+          ? fmt::format("{}: each worker sends about {:.4g} % of its gradient", compression.method,
+                        100 * compression.density)
+          : fmt::format("{}: each worker sends what it selects, whatever the density", compression.method);
   if (workers > 1 && !selects_by_cost(config))
     text += fmt::format(", {} a step", exchange::describe(per_step(plan.bytes, plan.steps_per_exchange)));
   if (workers > 1 && !plan.scheduled_bytes.empty())
@@ -239,6 +239,7 @@ void RankRun::begin(comm::Communicator& communicator, const DeviceChoice& choice
     fault_point("start");
     network = make_network(job_.config, *job_.data.train, choice.device);
     budget = spend_budget(*network, nodes);
+    if (budget) check(*budget, job_.config);
     plan_ = plan_run(job_here_.config, *network, nodes, choice.device);
   });
   check_resources(communicator, plan_, job_.config, job_.folder.path, choice);
@@ -281,13 +282,15 @@ void RankRun::go_on(comm::Communicator& communicator, const DeviceChoice& choice
     if (left_) left_->take_values();
     make_state(make_network(job_.config, *job_.data.train, choice.device));
   }
-  spend_budget(state_->network, nodes);
+  // Members come and go: what their number makes too dear is no error.
+  const std::optional<ByteBudget> budget = spend_budget(state_->network, nodes);
   plan_ = plan_run(job_here_.config, state_->network, nodes, state_->device());
   training_ = std::make_unique<Training>(job_here_, plan_, *state_, communicator);
   // Every member writes its warnings into the run's log: who is rank 0 changes.
   if (communicator.rank() == 0 || donor_ != nullptr) log::set_file(job_.folder.log());
   log::info(communicator.rank(), "generation {}: {} workers (members {}); {}", generation.plan.number,
             communicator.size(), fmt::join(generation.plan.members, ", "), generation.why);
+  if (budget) log::info(communicator.rank(), "{}", describe(*budget, job_.config));
   take_state(communicator, generation);
   training_->go_on(*left_);
   training_->restore_lost(generation);
@@ -357,6 +360,7 @@ void RankRun::share_out_batch(const MembershipRecord* generation) {
 
 std::optional<ByteBudget> RankRun::spend_budget(const layers::Network& network, const comm::Nodes& nodes) {
   const std::optional<ByteBudget> budget = byte_budget(job_.config, network, *job_.data.train, nodes);
+  job_here_.config.compression = job_.config.compression;
   if (budget) apply(*budget, job_here_.config);
   return budget;
 }

@@ -97,7 +97,7 @@ class RankRun {
   void begin(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord* generation);
   void go_on(comm::Communicator& communicator, const DeviceChoice& choice, MembershipRecord& generation);
   void make_state(layers::Network network);
-  /// Local. Spends the config's budget of bytes, if it has one, with a group on these nodes.
+  /// Local. Gives this generation the density that spends the config's budget of bytes, if it has one, on these nodes.
   std::optional<ByteBudget> spend_budget(const layers::Network& network, const comm::Nodes& nodes);
   /// Collective. Ends the streams of state that have come to the end: their takers are members.
   void end_streams(comm::Communicator& communicator, const MembershipRecord& generation);
