@@ -3,6 +3,7 @@
 
 #include "comm/local/local.h"
 #include "tests/comm/cases.h"
+#include "tests/comm/sparse_support.h"
 #include "tests/comm/support.h"
 #include "tests/comm/tcp_support.h"
 #include "tests/support/allocation_counter.h"
@@ -94,7 +95,7 @@ TEST_SUITE("comm") {
   TEST_CASE("coded lists: after two rounds nothing allocates") {
     for (const char* values : {"int8", "float16"}) {
       CAPTURE(values);
-      check_steps([](int world, const auto& fn) { run_local(world, {}, fn); }, {{"smallest", {}}, {values, {}}});
+      check_steps([](int world, const auto& fn) { run_local(world, {}, fn); }, coding_of("smallest", values));
     }
   }
   TEST_CASE("tcp: after two rounds nothing allocates") {

@@ -215,7 +215,7 @@ TEST_SUITE("comm") {
   TEST_CASE("coded lists take about the predicted bytes, where indices are at random places") {
     for (const char* indices : {"raw32", "rice", "blocked", "smallest"}) {
       for (const char* values : {"float32", "float16", "int8"}) {
-        const codec::CodecChoice coding{{indices, {}}, {values, {}}};
+        const codec::CodecChoice coding = coding_of(indices, values);
         for (const char* name : {"allgather", "dsa", "gtopk", "index_union", "cltk", "dense"}) {
           const auto& entry = Registry<SparseCollectiveEntry>::instance().at(name);
           if (!entry.sends(Registry<codec::ValueCodecEntry>::instance().at(values))) continue;
