@@ -66,16 +66,18 @@ const Registration<DensityScheduleEntry> oktopk_dense{
 const Registration<DensityScheduleEntry> dense_ends{[] {
   DensityScheduleEntry entry;
   entry.name = "dense_ends";
-  entry.summary = "density 1 for the first and the last share of the run's steps, and the target between them";
+  entry.summary = "another density for the first and the last share of the run's steps, and the target between them";
   entry.settings = {
       SettingSpec::number("first_share", 0.1, "share of the steps that begin the run", 0, 1),
       SettingSpec::number("last_share", 0.1,
-                          "share of the steps that end the run, in which what the residuals hold is sent", 0, 1)};
+                          "share of the steps that end the run, in which what the residuals hold is sent", 0, 1),
+      SettingSpec::number("density", 1, "the density of those steps", 0, 1).above_minimum()};
   entry.needs_length = true;
   entry.at = [](const Settings& settings, const DensityPoint& point) {
     const auto steps = static_cast<double>(point.steps), before = static_cast<double>(point.step);
     const double first = settings.number("first_share") * steps, last = (1 - settings.number("last_share")) * steps;
-    return point.steps > 0 && (before < first || before >= last) ? 1.0 : point.density;
+    const bool is_end = point.steps > 0 && (before < first || before >= last);
+    return is_end ? settings.number("density") : point.density;
   };
   return entry;
 }()};

@@ -70,7 +70,7 @@ TEST_SUITE("compress") {
   }
 
   TEST_CASE("dense_ends is dense in the first and the last share of the steps") {
-    const Overrides shares{{"first_share", 0.1}, {"last_share", 0.25}};
+    Overrides shares{{"first_share", 0.1}, {"last_share", 0.25}};
     const auto density = [&](std::uint64_t step) {
       return at("dense_ends", {.density = 0.01, .step = step, .steps = 40}, shares);
     };
@@ -79,6 +79,10 @@ TEST_SUITE("compress") {
     CHECK(density(29) == 0.01);
     CHECK(density(30) == 1.0);
     CHECK(density(39) == 1.0);
+    shares.emplace_back("density", 0.3);
+    CHECK(density(3) == 0.3);
+    CHECK(density(4) == 0.01);
+    CHECK(density(30) == 0.3);
   }
 
   TEST_CASE("no schedule falls below the target or rises above 1") {
