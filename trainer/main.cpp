@@ -29,6 +29,7 @@
 #include "trainer/run/byte_budget.h"
 #include "trainer/run/device_choice.h"
 #include "trainer/run/elastic.h"
+#include "trainer/run/generation.h"
 #include "trainer/run/plan.h"
 #include "trainer/run/run.h"
 #include "trainer/run/signals.h"
@@ -110,7 +111,8 @@ void print_plan(RunSpec config, const comm::Nodes& nodes) {
   const DeviceChoice choice = choose_device(config);
   const auto network = make_network(config, choice.device);
   std::optional<ByteBudget> budget;
-  if (bytes_share(config.compression) > 0) budget = byte_budget(config, network, *load_data(config).train, nodes);
+  if (bytes_share(config.compression) > 0)
+    budget = byte_budget(config, network, steps_per_epoch(config, *load_data(config).train, nodes.ranks()), nodes);
   if (budget) {
     check(*budget, config);
     apply(*budget, config);

@@ -13,6 +13,7 @@
 #include "comm/agreement.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/config/exchange_config.h"
+#include "trainer/run/generation.h"
 #include "trainer/run/plan.h"
 
 namespace dragonn::trainer::testing {
@@ -36,7 +37,8 @@ RunSpec two_rates(const std::vector<std::string>& overrides = {}) {
 
 ByteBudget budget_of(const RunSpec& config, int workers) {
   const data::DatasetSplits data = load_data(config);
-  return byte_budget(config, make_network(config, *data.train), *data.train, given_nodes(config, workers)).value();
+  const std::uint64_t steps = steps_per_epoch(config, *data.train, workers);
+  return byte_budget(config, make_network(config, *data.train), steps, given_nodes(config, workers)).value();
 }
 
 /// The density and the bytes of the steps of a run.

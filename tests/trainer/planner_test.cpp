@@ -325,6 +325,31 @@ TEST_SUITE("trainer") {
     CHECK(tight.proposals.empty());
   }
 
+  TEST_CASE("a plan weighs the densities of a schedule by the learning rate by the steps that have them") {
+    // Ten epochs, six of them at a tenth of the rate.
+    const Settings rate =
+        joined(kSlow, {"compression.method=topk", "compression.include_vectors=yes", "compression.density=0.05",
+                       "train.max_steps=0", "train.epochs=10", "schedule.name=milestones", "schedule.milestones=[4]"});
+    const auto own = [](const Settings& settings) { return make_plan(quick_variants(settings), {}, {}).own; };
+    const auto at = [&](const char* density) { return own(joined(rate, {density})); };
+    const auto by_rate = [&](const Settings& more) {
+      return own(joined(joined(rate, {"compression.density_schedule=rate", "compression.rate.densities=[0.5]"}), more));
+    };
+    const Proposal dense = at("compression.density=0.5"), sparse = at("compression.density=0.05");
+    const Proposal both = by_rate({});
+    CHECK(both.seconds == doctest::Approx(0.4 * dense.seconds + 0.6 * sparse.seconds).epsilon(0.01));
+    CHECK(both.candidate.predicted_seconds ==
+          doctest::Approx(0.4 * dense.candidate.predicted_seconds + 0.6 * sparse.candidate.predicted_seconds));
+    REQUIRE(both.candidate.trial);
+    CHECK(both.candidate.trial->bytes_sent ==
+          doctest::Approx(0.4 * dense.candidate.trial->bytes_sent + 0.6 * sparse.candidate.trial->bytes_sent));
+    // A budget finds the first density on the plan's network, too.
+    const Proposal within = by_rate({"compression.rate.bytes_share=0.3"});
+    const double dense_bytes = own(kSlow).candidate.trial->bytes_sent;
+    CHECK(within.candidate.trial->bytes_sent == doctest::Approx(0.3 * dense_bytes).epsilon(0.03));
+    CHECK_THROWS_AS(by_rate({"compression.rate.bytes_share=0.01"}), ConfigError);
+  }
+
   TEST_CASE("a plan refuses what it cannot try") {
     const auto refusal = [](const Settings& overrides) -> std::string {
       try {

@@ -422,8 +422,7 @@ std::vector<double> sparse_densities(const CompressionConfig& compression, std::
     const bool known = !densities.empty() && densities.back() == density;
     if (density < 1 && !known && !std::ranges::count(densities, density)) densities.push_back(density);
   };
-  const std::string& schedule = compression.density_schedule.name;
-  if (compression.selects() && Registry<compress::DensityScheduleEntry>::instance().at(schedule).by_rate) {
+  if (is_by_rate(compression)) {
     constexpr double kStep = 0.99, kLeast = 1e-9;  // finer, and lower, than the rates at which a schedule changes
     for (double share = 1; share > kLeast; share *= kStep) add(density_at(compression, 0, 0, 0, share));
     return densities;
@@ -432,6 +431,11 @@ std::vector<double> sparse_densities(const CompressionConfig& compression, std::
   for (std::uint64_t step = 0; step < steps; ++step)
     add(density_at(compression, step / steps_per_epoch, step / steps_per_exchange, exchanges, 1));
   return densities;
+}
+
+bool is_by_rate(const CompressionConfig& compression) {
+  const std::string& schedule = compression.density_schedule.name;
+  return compression.selects() && Registry<compress::DensityScheduleEntry>::instance().at(schedule).by_rate;
 }
 
 bool density_decides(const CompressionConfig& compression) {

@@ -44,6 +44,9 @@ double density_at(const CompressionConfig& compression, std::uint64_t epoch, std
 std::vector<double> sparse_densities(const CompressionConfig& compression, std::uint64_t steps,
                                      std::uint64_t steps_per_epoch, std::uint64_t steps_per_exchange = 1);
 
+/// Returns whether the densities of a run go by its learning rate, up to the end.
+bool is_by_rate(const CompressionConfig& compression);
+
 /// Returns whether the density decides how much is selected: not with a threshold that is given.
 bool density_decides(const CompressionConfig& compression);
 

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "exchange/exchange_rules.h"
 #include "trainer/config/config_keys.h"
+#include "trainer/config/exchange_config.h"
 #include "trainer/run/plan.h"
 
 namespace dragonn::trainer {
@@ -40,6 +41,7 @@ std::string name_of(const RunSpec& config) {
   const CompressionConfig& compression = config.compression;
   std::string name = compression.method;
   if (compression.selects()) name += fmt::format(" {:g}", compression.density);
+  if (is_by_rate(compression)) name += " and more by the rate";
   if (!compression.is_dense() && compression.collective.name != find_method(compression.method).collective)
     name += fmt::format(" by {}", compression.collective.name);
   if (compression.coding().is_lossy()) name += ", " + compression.codec.values.name;

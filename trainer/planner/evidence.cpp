@@ -68,7 +68,9 @@ std::vector<const Evidence*> evidence_for(const EvidenceQuestion& question, std:
 const std::vector<std::string>& evidence_resets() {
   static const std::vector<std::string> resets = words_of(
       "update.scheme=synchronous compression.sparsifier=auto compression.quantizer=auto compression.collective=auto"
-      " compression.memory=auto compression.transform=auto compression.bucket=auto compression.include_vectors=auto"
+      " compression.memory=auto compression.momentum_correction.masking=true"
+      " compression.momentum_correction.masking_rate=0 compression.transform=auto compression.bucket=auto"
+      " compression.include_vectors=auto"
       " compression.codec.indices=auto compression.codec.values=float32 compression.acc_form=raw"
       " compression.select_tensors=all compression.share=equal compression.density_schedule=constant");
   return resets;

@@ -8,6 +8,7 @@
 #include "trainer/config/exchange_config.h"
 #include "trainer/planner/screen.h"
 #include "trainer/planner/stand_in.h"
+#include "trainer/run/byte_budget.h"
 #include "trainer/run/plan.h"
 
 namespace dragonn::trainer {
@@ -35,6 +36,14 @@ StepTime step_time(const RunSpec& own, const PlanRequest& request) {
   return measure_step(own, load_data(own));
 }
 
+RunSpec at(double density, RunSpec config) {
+  config.compression.density = density;
+  return config;
+}
+
+/// The schedules of learning rates go by epochs: an epoch of so many steps gives each density its share of the run.
+constexpr std::uint64_t kStepsPerEpoch = 1000;
+
 class Planner {
  public:
   Planner(const ConfigVariants& variants, std::span<const Evidence> table, const PlanRequest& request)
@@ -57,7 +66,9 @@ class Planner {
     Screen screen(network_);
     const std::size_t refused = std::erase_if(plan.candidates, [&](Candidate& candidate) {
       try {
-        candidate.predicted_seconds = screen.seconds(timed(candidate.config));
+        candidate.predicted_seconds = 0;
+        for (const DensityShare& part : parts_of(candidate.config))
+          candidate.predicted_seconds += part.share * screen.seconds(at(part.density, timed(candidate.config)));
         return false;
       } catch (const ConfigError&) {
         if (candidate.is_own) throw;
@@ -72,9 +83,8 @@ class Planner {
     plan.search.refused += refused;
     choose(plan);
     const Proposal& first = plan.proposals.empty() ? plan.own : plan.proposals.front();
-    plan.bounds = find_bounds(timed(first.candidate.config), [&](const RunSpec& config) {
-      return run_trial(config, model(), short_trial(config)).seconds();
-    });
+    plan.bounds = find_bounds(timed(first.candidate.config),
+                              [&](const RunSpec& config) { return run_parts(config, short_trial(config)).seconds(); });
     return plan;
   }
 
@@ -88,8 +98,27 @@ class Planner {
     config.network.step_ms = step_ms_;
     return config;
   }
+  /// Returns the densities of a config's run, after its budget of bytes.
+  std::vector<DensityShare> parts_of(RunSpec config) const {
+    const comm::Nodes nodes = given_nodes(config, static_cast<int>(own_.comm.workers));
+    if (const std::optional<ByteBudget> budget = byte_budget(config, network_, kStepsPerEpoch, nodes)) {
+      trainer::check(*budget, config);
+      apply(*budget, config);
+    }
+    return density_shares(config, kStepsPerEpoch);
+  }
   TrialResult try_config(const RunSpec& config, const TrialLength& length) const {
-    return run_trial(timed(config), model(), length);
+    return run_parts(timed(config), length);
+  }
+  /// Tries each density of a run. Returns the mean over its steps.
+  TrialResult run_parts(const RunSpec& config, const TrialLength& length) const {
+    std::vector<TrialResult> results;
+    std::vector<double> shares;
+    for (const DensityShare& part : parts_of(config)) {
+      results.push_back(run_trial(at(part.density, config), model(), length));
+      shares.push_back(part.share);
+    }
+    return mean(results, shares);
   }
 
   /// Fills in the config as it is, and the fastest of each family that may be proposed.

@@ -113,6 +113,23 @@ double TrialResult::seconds() const {
   return std::accumulate(step_seconds.begin(), step_seconds.end(), 0.0) / static_cast<double>(step_seconds.size());
 }
 
+TrialResult mean(std::span<const TrialResult> parts, std::span<const double> shares) {
+  TrialResult result;
+  result.step_seconds.assign(parts.front().step_seconds.size(), 0.0);
+  double busy = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const TrialResult& part = parts[i];
+    for (std::size_t round = 0; round < result.step_seconds.size(); ++round)
+      result.step_seconds[round] += shares[i] * part.step_seconds[round];
+    result.ideal_seconds += shares[i] * part.ideal_seconds;
+    result.bytes_sent += shares[i] * part.bytes_sent;
+    result.most_bytes += shares[i] * part.most_bytes;
+    busy += shares[i] * part.seconds() * part.utilization;
+  }
+  if (result.seconds() > 0) result.utilization = busy / result.seconds();
+  return result;
+}
+
 TrialResult run_trial(const RunSpec& config, const TrialModel& model, const TrialLength& length) {
   Job job{config, model.data, {}, ""};
   job.config.comm.threads_per_worker = 1;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "data/dataset.h"
@@ -37,9 +38,13 @@ struct TrialResult {
   double seconds() const;
 };
 
+/// Returns the mean of trials of the parts of a run, of which each is this share of the steps. All have as many rounds.
+TrialResult mean(std::span<const TrialResult> parts, std::span<const double> shares);
+
 /// Runs a trial: real collectives, selections and codes, in virtual time. The run's folder, evaluations, checkpoints
-/// and density schedule play no part: the density is that of compression.density. Each worker has one thread. Needs the
-/// memory of the run's workers but for activations, in one process.
+/// and density schedule play no part: the density is that of compression.density, so that a run with several needs
+/// several trials. Each worker has one thread. Needs the memory of the run's workers but for activations, in one
+/// process.
 /// @param config with network.model = "alpha-beta"; network.step_ms is the time of forward and backward, unless it
 /// is 0.
 /// @throws ConfigError if the parts do not fit together or the network has no such nodes, CommError after

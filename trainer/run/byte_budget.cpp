@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -13,7 +14,6 @@
 #include "core/units_text.h"
 #include "exchange/exchange_plan.h"
 #include "trainer/config/exchange_config.h"
-#include "trainer/run/generation.h"
 
 namespace dragonn::trainer {
 namespace {
@@ -30,6 +30,18 @@ CompressionConfig with_first(CompressionConfig compression, double density) {
   return compression;
 }
 
+/// Calls `visit` for each exchange of a run with the share of the base rate that the decay has left there.
+template <class Visit>
+void for_each_exchange(const RunSpec& config, std::uint64_t steps_per_epoch, const Visit& visit) {
+  const std::uint64_t scheduled = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch;
+  const auto limit = static_cast<std::uint64_t>(config.train.max_steps);
+  const auto schedule = config.schedule.entry().make(config.schedule.settings,
+                                                     {config.optimizer.learning_rate, steps_per_epoch, scheduled});
+  const std::uint64_t period = config.update.steps_per_exchange();
+  for (std::uint64_t step = 0; step < (limit > 0 ? std::min(limit, scheduled) : scheduled); step += period)
+    visit(schedule->decay(step));
+}
+
 /// The numbers of exchanges of a run.
 struct Exchanges {
   double first = 0;                   // at the density that is to be found
@@ -37,20 +49,14 @@ struct Exchanges {
 };
 
 Exchanges count_exchanges(const RunSpec& config, std::uint64_t steps_per_epoch) {
-  const std::uint64_t scheduled = static_cast<std::uint64_t>(config.train.epochs) * steps_per_epoch;
-  const auto limit = static_cast<std::uint64_t>(config.train.max_steps);
-  const auto schedule = config.schedule.entry().make(config.schedule.settings,
-                                                     {config.optimizer.learning_rate, steps_per_epoch, scheduled});
   const CompressionConfig dense = with_first(config.compression, 1);
   const CompressionConfig sparse = with_first(config.compression, config.compression.density);
-  const std::uint64_t period = config.update.steps_per_exchange();
   Exchanges exchanges;
-  for (std::uint64_t step = 0; step < (limit > 0 ? std::min(limit, scheduled) : scheduled); step += period) {
-    const double share = schedule->decay(step);
+  for_each_exchange(config, steps_per_epoch, [&](double share) {
     const double density = density_at(sparse, 0, 0, 0, share);
     const bool is_first = density_at(dense, 0, 0, 0, share) != density;
     ++(is_first ? exchanges.first : exchanges.at_other[density]);
-  }
+  });
   return exchanges;
 }
 
@@ -61,8 +67,8 @@ double round_down(double density) {
 
 }  // namespace
 
-std::optional<ByteBudget> byte_budget(const RunSpec& config, const layers::Network& network, const data::Dataset& train,
-                                      const comm::Nodes& nodes) {
+std::optional<ByteBudget> byte_budget(const RunSpec& config, const layers::Network& network,
+                                      std::uint64_t steps_per_epoch, const comm::Nodes& nodes) {
   const double share = bytes_share(config.compression);
   if (share == 0 || nodes.ranks() == 1) return std::nullopt;
   const exchange::ExchangeRules rules = rules_on(config, nodes);
@@ -70,7 +76,6 @@ std::optional<ByteBudget> byte_budget(const RunSpec& config, const layers::Netwo
   const auto bytes_at = [&](double density) {
     return exchange::plan_exchange(rules, arena, density, nodes.ranks()).cost().bytes_sent;
   };
-  const std::uint64_t steps_per_epoch = train.training(batch_rules(config, 0, nodes.ranks()))->steps_per_epoch();
   const Exchanges exchanges = count_exchanges(config, steps_per_epoch);
   double all = exchanges.first, other_bytes = 0;
   for (const auto& [density, count] : exchanges.at_other) {
@@ -114,6 +119,19 @@ std::string describe(const ByteBudget& budget, const Config& config) {
 
 void apply(const ByteBudget& budget, RunSpec& config) {
   config.compression = with_first(std::move(config.compression), budget.first_density);
+}
+
+std::vector<DensityShare> density_shares(const RunSpec& config, std::uint64_t steps_per_epoch) {
+  const CompressionConfig& compression = config.compression;
+  if (!is_by_rate(compression)) return {{compression.density, 1}};
+  std::map<double, double, std::greater<>> exchanges;
+  for_each_exchange(config, steps_per_epoch,
+                    [&](double share) { ++exchanges[density_at(compression, 0, 0, 0, share)]; });
+  double all = 0;
+  for (const auto& [density, count] : exchanges) all += count;
+  std::vector<DensityShare> shares;
+  for (const auto& [density, count] : exchanges) shares.push_back({density, count / all});
+  return shares;
 }
 
 }  // namespace dragonn::trainer

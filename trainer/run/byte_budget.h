@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-/// Byte budget: the density with which a schedule by the learning rate begins, so that a whole run sends so many bytes.
+/// Byte budget: the densities of a run whose schedule goes by the learning rate, and the one with which it begins, so
+/// that the whole run sends so many bytes.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/nodes.h"
-#include "data/dataset.h"
 #include "layers/network.h"
 #include "trainer/config/config.h"
 
@@ -24,8 +26,8 @@ struct ByteBudget {
 /// is cut short (train.max_steps) spends the budget of its own steps; a rate that falls by what evaluations say, no
 /// more than it. O(steps).
 /// @param network made for the config; it needs no memory yet.
-std::optional<ByteBudget> byte_budget(const RunSpec& config, const layers::Network& network, const data::Dataset& train,
-                                      const comm::Nodes& nodes);
+std::optional<ByteBudget> byte_budget(const RunSpec& config, const layers::Network& network,
+                                      std::uint64_t steps_per_epoch, const comm::Nodes& nodes);
 
 /// Checks that a run keeps to its budget. @throws ConfigError if not: it says what the run costs.
 void check(const ByteBudget& budget, const Config& config);
@@ -36,5 +38,15 @@ std::string describe(const ByteBudget& budget, const Config& config);
 
 /// Sets the first density of a config's schedule to that of its budget.
 void apply(const ByteBudget& budget, RunSpec& config);
+
+/// A density, and the share of a run's exchanges that have it.
+struct DensityShare {
+  double density = 1;
+  double share = 1;
+};
+
+/// Returns the densities of a run's exchanges: of a schedule by the learning rate all, the densest first, of another
+/// one the target alone, as what comes before it ends with the first epochs. O(steps).
+std::vector<DensityShare> density_shares(const RunSpec& config, std::uint64_t steps_per_epoch);
 
 }  // namespace dragonn::trainer

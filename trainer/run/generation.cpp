@@ -41,6 +41,10 @@ data::BatchRules batch_rules(const Config& config, int rank, int world) {
           .remainder = config.train.remainder};
 }
 
+std::uint64_t steps_per_epoch(const Config& config, const data::Dataset& train, int world) {
+  return train.training(batch_rules(config, 0, world))->steps_per_epoch();
+}
+
 Generation::Generation(const Job& job, const RunPlan& plan, TrainingState& trained, comm::Communicator& group)
     : config(job.config),
       steps_per_exchange(config.update.steps_per_exchange()),

@@ -24,6 +24,9 @@ namespace dragonn::trainer {
 /// Returns how a config deals out its data to a rank of a group.
 data::BatchRules batch_rules(const Config& config, int rank, int world);
 
+/// Returns how many steps a group makes in an epoch. O(samples).
+std::uint64_t steps_per_epoch(const Config& config, const data::Dataset& train, int world);
+
 /// The group's communicator, and what of a rank's training is of no use without it: loaders, exchange, update scheme,
 /// computing thread, timers. It trains a state that outlives it. A run goes on with another group like this: save() on
 /// all ranks, the end of this object and of its communicator, a new one on the new communicator, reshard_from().

@@ -359,8 +359,10 @@ void RankRun::share_out_batch(const MembershipRecord* generation) {
 }
 
 std::optional<ByteBudget> RankRun::spend_budget(const layers::Network& network, const comm::Nodes& nodes) {
-  const std::optional<ByteBudget> budget = byte_budget(job_.config, network, *job_.data.train, nodes);
   job_here_.config.compression = job_.config.compression;
+  if (bytes_share(job_.config.compression) == 0) return std::nullopt;
+  const std::uint64_t steps = steps_per_epoch(job_.config, *job_.data.train, nodes.ranks());
+  const std::optional<ByteBudget> budget = byte_budget(job_.config, network, steps, nodes);
   if (budget) apply(*budget, job_here_.config);
   return budget;
 }
