@@ -337,6 +337,7 @@ TEST_SUITE("trainer") {
     // A collective stays with a method that has the old method's by itself.
     const std::string dsa = "[compression]\nmethod = \"topk\"\ncollective = \"dsa\"\n";
     CHECK(parse(dsa, {"compression.method=dgc"}).compression.collective.name == "dsa");
+    CHECK(parse(dsa, {"compression.method=randomk"}).compression.collective.name == "allgather");
     const Config oktopk = parse(dsa, {"compression.method=oktopk"});
     CHECK(oktopk.compression.collective.name == "oktopk");
     CHECK(oktopk.notes == Notes{"--set compression.method=oktopk drops what the config says for \"topk\": "

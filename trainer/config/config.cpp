@@ -104,8 +104,8 @@ class Resolver {
 
   /// Forgets what the file says because of its own method where --set chooses another: written-out parts that are the
   /// old method's, and all of them if one sparsifies and the other quantizes or is dense. A collective stays only if
-  /// both methods have the same one by themselves: it may take the lists of one and not those of the other. A codec
-  /// stays if what the new method sends can be in it.
+  /// both methods have the same one by themselves, and it takes what the new one selects. A codec stays if what the new
+  /// method sends can be in it.
   void forget_replaced_method() {
     const RawKey* method = find("compression.method");
     if (method == nullptr || !method->replaced || method->value == *method->replaced) return;
@@ -124,13 +124,25 @@ class Resolver {
     };
     forget(other_kind, "sparsifier", before.sparsifier);
     forget(other_kind, "quantizer", before.quantizer);
-    forget(other_kind || before.collective != after.collective, "collective", before.collective);
+    const bool other_lists = other_kind || before.collective != after.collective || !takes_selection(after);
+    forget(other_lists, "collective", before.collective);
     forget(quantizes || after.is_dense(), "codec.indices", "");
     forget(quantizes || !sends_values(after), "codec.values", "");
     // A memory goes with any sparsifier.
     forget(quantizes || after.is_dense(), "memory", before.is_dense() ? before.memory : "");
     forget(after.is_dense(), "transform", name_of(before.transform));
     tell(replaced);
+  }
+
+  /// Returns whether the collective of the file takes what a sparsifying method selects; true if it is no such name.
+  bool takes_selection(const Method& method) {
+    const auto& collectives = Registry<comm::SparseCollectiveEntry>::instance();
+    const RawKey* const chosen = find("compression.collective");
+    const std::string collective = chosen == nullptr ? "" : text_or_empty(chosen->value);
+    if (!collectives.contains(collective)) return true;
+    const auto& refuses = collectives.at(collective).refuses;
+    const auto& sparsifier = Registry<compress::SparsifierEntry>::instance().at(method.sparsifier);
+    return !refuses || refuses(sparsifier.traits(Settings(sparsifier.settings))).empty();
   }
 
   /// Returns whether a collective that is not the file's own can send values in the file's codec; true if there is no
