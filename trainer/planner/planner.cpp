@@ -98,14 +98,17 @@ class Planner {
     config.network.step_ms = step_ms_;
     return config;
   }
-  /// Returns the densities of a config's run, after its budget of bytes.
-  std::vector<DensityShare> parts_of(RunSpec config) const {
-    const comm::Nodes nodes = given_nodes(config, static_cast<int>(own_.comm.workers));
-    if (const std::optional<ByteBudget> budget = byte_budget(config, network_, kStepsPerEpoch, nodes)) {
+  comm::Nodes nodes_of(const RunSpec& config) const { return given_nodes(config, static_cast<int>(own_.comm.workers)); }
+  /// Returns a config with the first density that its budget of bytes allows.
+  RunSpec spent(RunSpec config) const {
+    if (const auto budget = byte_budget(config, network_, kStepsPerEpoch, nodes_of(config))) {
       trainer::check(*budget, config);
       apply(*budget, config);
     }
-    return density_shares(config, kStepsPerEpoch);
+    return config;
+  }
+  std::vector<DensityShare> parts_of(const RunSpec& config) const {
+    return density_shares(spent(config), kStepsPerEpoch);
   }
   TrialResult try_config(const RunSpec& config, const TrialLength& length) const {
     return run_parts(timed(config), length);
@@ -151,8 +154,8 @@ class Planner {
     }
     made.low -= step.seconds - step.low;
     made.high += step.high - step.seconds;
-    const comm::Nodes nodes = given_nodes(candidate.config, static_cast<int>(own_.comm.workers));
-    made.memory_bytes = plan_run(candidate.config, network_, nodes).memory_total();
+    const RunSpec config = spent(candidate.config);
+    made.memory_bytes = plan_run(config, network_, nodes_of(config)).memory_total();
     return made;
   }
 
