@@ -9,6 +9,12 @@
 namespace dragonn::comm {
 namespace {
 
+/// The places of the ranks' entries are independent of each other, but for those on which real gradients agree.
+double expected_union(const ExchangeSizes& sizes, double share) {
+  const auto numel = static_cast<double>(sizes.numel);
+  return numel * (1 - std::pow(1 - share * sizes.selected / numel, sizes.ranks));
+}
+
 double expected_sum(SumSize sum, const ExchangeSizes& sizes, double share) {
   const auto numel = static_cast<double>(sizes.numel);
   if (sum == SumSize::kDense) return numel;
@@ -17,7 +23,7 @@ double expected_sum(SumSize sum, const ExchangeSizes& sizes, double share) {
   const double by_all = sizes.selected * sizes.ranks;
   const double max = std::min(by_all, numel);
   if (sum == SumSize::kTarget) return std::min(share * static_cast<double>(sizes.k), max);
-  return std::clamp(share * max, std::min(sizes.largest, max), max);
+  return share < 1 ? std::clamp(expected_union(sizes, share), std::min(sizes.largest, max), max) : max;
 }
 
 }  // namespace
@@ -36,8 +42,7 @@ ExchangeSizes expected_sizes(const SparseCollectiveEntry& entry, const Selection
 }
 
 CountForecast union_forecast(const Settings& /*settings*/, int ranks) {
-  const double doublings = std::log2(ranks);
-  return {.settled = {std::max(1.0 / ranks, 1 - 0.25 * doublings), std::max(1.0 / ranks, 1 - 0.04 * doublings), 1}};
+  return {.settled = {std::max(1.0 / ranks, 1 - 0.25 * std::log2(ranks)), 0.96, 1}};
 }
 
 std::size_t list_bytes(double entries) {
