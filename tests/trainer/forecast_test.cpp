@@ -181,7 +181,7 @@ TEST_SUITE("trainer") {
       CHECK(plan.scheduled_bytes == std::vector<std::pair<double, double>>{{0.25, dense.exchange.cost().bytes_sent}});
       CHECK(plan.buffer_bytes == dense.buffer_bytes);
       CHECK(plan.memory_total() == dense.memory_total());
-      CHECK(contains(describe(plan, quick_config(with(kImages, schedule)), 3), "sends more at times: "));
+      CHECK(contains(describe(plan, quick_config(with(kImages, schedule)), 3), "sends more at other times: "));
     }
     CHECK(dense.buffer_bytes > constant.buffer_bytes);
     // What a threshold selects depends on no density.

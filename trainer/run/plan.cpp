@@ -121,7 +121,7 @@ std::string describe_cost(const RunPlan& plan) {
     text += fmt::format("  the counts vary: expect {} per worker and {}, as the mean of ten {}s\n",
                         exchange::describe(plan.bytes), unit, unit);
   if (!plan.scheduled_bytes.empty())
-    text += fmt::format("  compression.density_schedule sends more at times: {} per worker and {}\n",
+    text += fmt::format("  compression.density_schedule sends more at other times: {} per worker and {}\n",
                         describe_schedule(plan, 1), unit);
   if (!is_rare || cost.bytes_sent <= 0) return text;
   const double bytes = cost.bytes_sent / static_cast<double>(plan.steps_per_exchange);

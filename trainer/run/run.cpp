@@ -111,7 +111,7 @@ std::string describe_method(const Config& config, const RunPlan& plan, int worke
   if (workers > 1 && !selects_by_cost(config))
     text += fmt::format(", {} a step", exchange::describe(per_step(plan.bytes, plan.steps_per_exchange)));
   if (workers > 1 && !plan.scheduled_bytes.empty())
-    text += fmt::format(", and before, by the schedule, {}", describe_schedule(plan, plan.steps_per_exchange));
+    text += fmt::format(", and at other times, by the schedule, {}", describe_schedule(plan, plan.steps_per_exchange));
   return text + period;
 }
 
