@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/agreement.h"
+#include "core/file.h"
 #include "tests/trainer/quick_run.h"
 #include "trainer/config/exchange_config.h"
 #include "trainer/run/generation.h"
@@ -98,6 +99,16 @@ TEST_SUITE("trainer") {
     const Steps alone = run(two_rates({"compression.rate.densities=[]"}), 4);
     CHECK(alone.densities[0] > steps.densities[0]);
     CHECK(alone.densities[16] == 0.02);
+  }
+
+  TEST_CASE("a run with a budget goes on from its checkpoint without a warning") {
+    const RunSpec config = two_rates({"checkpoint.every_steps=8", "checkpoint.keep=9"});
+    const TemporaryFolder folder, resumed;
+    quick_run(config, 3, folder.path());
+    const auto first = CheckpointStore(RunFolder{folder.path()}.checkpoints()).list().front();
+    quick_run(config, 3, resumed.path(), first.string());
+    const auto summary = nlohmann::json::parse(read_text_file(resumed.path() / "summary.json"));
+    CHECK(summary["warnings"].empty());
   }
 
   TEST_CASE("a budget that is not spent ends at density 0.99, and one that does not suffice is refused") {

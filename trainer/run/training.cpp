@@ -120,7 +120,7 @@ void Training::resume(StateSource& source) {
   comm::all_ranks_or_none(communicator_, [&] {
     fault_point("resume");
     if (!stopped_) take_over(source);
-    if (const std::string changes = changes_since(source.model(), config_); !changes.empty())
+    if (const std::string changes = changes_since(source.model(), state_.config); !changes.empty())
       recorder_.warn(fmt::format("resumed after step {}; {}", state_.progress.step, changes));
     else
       goes_on_ = true;
