@@ -33,10 +33,11 @@ std::vector<SparseVector> draw_lists(std::size_t ranks, std::size_t numel, doubl
   const auto& method = Registry<compress::SparsifierEntry>::instance().at("randomk");
   const auto sparsifier = method.make(Settings(method.settings), numel, Device{});
   std::vector<SparseVector> lists;
+  kernels::PassResult no_pass;
   SparseVector selected;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     // The rank stands in for the step, so that each draws its own whatever the method's settings.
-    sparsifier->select({.step = rank, .density = density, .k = k}, {}, std::span<const float>(ones), selected);
+    sparsifier->select({.step = rank, .density = density, .k = k}, no_pass, std::span<const float>(ones), selected);
     kernels::copy_entries(selected, lists.emplace_back(device));
   }
   return lists;

@@ -15,8 +15,7 @@ class All final : public Sparsifier {
 
   kernels::PassRequest plan(const SelectContext&) override { return {}; }
 
-  void select(const SelectContext&, const kernels::PassResult&, View<const float> acc,
-              SparseVector& selected) override {
+  void select(const SelectContext&, kernels::PassResult&, View<const float> acc, SparseVector& selected) override {
     if (indices_.size() != numel_) {
       std::vector<std::uint32_t> indices(numel_);
       std::iota(indices.begin(), indices.end(), std::uint32_t{0});

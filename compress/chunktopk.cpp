@@ -43,7 +43,7 @@ class ChunkTopk final : public Sparsifier {
 
   kernels::PassRequest plan(const SelectContext&) override { return {}; }
 
-  void select(const SelectContext& context, const kernels::PassResult&, View<const float> acc,
+  void select(const SelectContext& context, kernels::PassResult&, View<const float> acc,
               SparseVector& selected) override {
     if (matrices_.empty() || density_ != context.density) cut(context);
     kernels::reserve_selection(selected, numel_);

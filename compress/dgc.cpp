@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "compress/sparsifier.h"
 #include "compress/threshold.h"
@@ -45,7 +46,7 @@ class Dgc final : public Sparsifier {
     return sampled_request(sample_, numel_, context.density, context, "dgc sample");
   }
 
-  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+  void select(const SelectContext& context, kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     const auto k = static_cast<std::size_t>(std::ceil(context.density * static_cast<double>(numel_)));
     kernels::reserve_selection(selected, numel_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "compress/sparsifier.h"
 #include "compress/threshold.h"
@@ -38,11 +39,11 @@ class Dragonn final : public Sparsifier {
     return request;
   }
 
-  void select(const SelectContext& /*context*/, const kernels::PassResult& pass, View<const float> /*acc*/,
+  void select(const SelectContext& /*context*/, kernels::PassResult& pass, View<const float> /*acc*/,
               SparseVector& selected) override {
     threshold_ = pass.threshold;
     kernels::reserve_selection(selected, numel_);
-    if (pass.request.hash.scratch == nullptr) return kernels::copy_entries(pass.selected, selected);
+    if (pass.request.hash.scratch == nullptr) return std::swap(pass.selected, selected);
     kernels::hash_select(pass.selected, pass.request.hash, selected);
   }
 

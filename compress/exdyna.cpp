@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -141,12 +142,12 @@ class Exdyna final : public Sparsifier {
   }
   void accept_proposal(float delta) override { set_delta(delta > 0 ? delta : formula(k_)); }
 
-  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+  void select(const SelectContext& context, kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     const auto [begin, end] = range(context);
     kernels::reserve_selection(selected, numel_);
     if (has_delta() && pass.request.kind == kernels::PassRequest::Kind::kThreshold) {
-      kernels::copy_entries(pass.selected, selected);
+      std::swap(pass.selected, selected);
     } else {
       if (context.world_size == 1) accept_proposal(kernels::kth_largest_magnitude(acc, context.k, scratch_));
       DRAGONN_CHECK(has_delta(), "exdyna's first threshold was not agreed on by {} ranks", context.world_size);

@@ -41,7 +41,7 @@ class GaussianK final : public Sparsifier {
 
   kernels::PassRequest plan(const SelectContext&) override { return {.kind = kernels::PassRequest::Kind::kMoments}; }
 
-  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+  void select(const SelectContext& context, kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     kernels::reserve_selection(selected, numel_);
     if (pass.non_finite || pass.moments.largest == 0) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "compress/sparsifier.h"
 #include "kernels/gradient/select.h"
@@ -20,10 +21,10 @@ class HardThreshold final : public Sparsifier {
     return {.kind = kernels::PassRequest::Kind::kThreshold, .threshold = threshold_, .begin = 0, .end = numel_};
   }
 
-  void select(const SelectContext& /*context*/, const kernels::PassResult& pass, View<const float> /*acc*/,
+  void select(const SelectContext& /*context*/, kernels::PassResult& pass, View<const float> /*acc*/,
               SparseVector& selected) override {
     kernels::reserve_selection(selected, numel_);
-    kernels::copy_entries(pass.selected, selected);
+    std::swap(pass.selected, selected);
   }
 
  private:

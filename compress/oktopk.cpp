@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <array>
+#include <utility>
 
 #include "compress/sparsifier.h"
 #include "compress/threshold.h"
@@ -48,7 +49,7 @@ class Oktopk final : public Sparsifier {
             .end = numel_};
   }
 
-  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+  void select(const SelectContext& context, kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     kernels::reserve_selection(selected, numel_);
     if (recomputes_)
@@ -93,7 +94,7 @@ class Oktopk final : public Sparsifier {
     next_ = threshold_;
   }
 
-  void reuse(const SelectContext& context, const kernels::PassResult& pass, SparseVector& selected) {
+  void reuse(const SelectContext& context, kernels::PassResult& pass, SparseVector& selected) {
     const double max = drift_.too_many_at_once * static_cast<double>(context.k);
     std::size_t count = pass.selected.size();
     for (int left = kMaxRaises; left > 0 && static_cast<double>(count) > max; --left) {
@@ -101,7 +102,7 @@ class Oktopk final : public Sparsifier {
       count = kernels::count_threshold(pass.selected, static_cast<float>(next_));
     }
     threshold_ = static_cast<float>(next_);
-    if (threshold_ == pass.threshold) return kernels::copy_entries(pass.selected, selected);  // waits for no GPU
+    if (threshold_ == pass.threshold) return std::swap(pass.selected, selected);
     kernels::filter_threshold(pass.selected, threshold_, selected);
   }
 

@@ -34,7 +34,7 @@ class Randomk final : public Sparsifier {
 
   kernels::PassRequest plan(const SelectContext&) override { return {}; }
 
-  void select(const SelectContext& context, const kernels::PassResult&, View<const float> acc,
+  void select(const SelectContext& context, kernels::PassResult&, View<const float> acc,
               SparseVector& selected) override {
     const std::size_t k = std::min(context.k, numel_);
     kernels::reserve_selection(selected, numel_);

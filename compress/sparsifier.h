@@ -59,9 +59,10 @@ class Sparsifier {
   /// to all, to `accept_proposal`. Most methods have none, and the others ask once in many steps.
   virtual std::optional<float> propose(const SelectContext& /*context*/, View<const float> /*acc*/) { return {}; }
   virtual void accept_proposal(float /*value*/) {}
-  /// Finishes from that pass, with further passes over acc if the method needs them.
-  /// `selected` is overwritten: ascending unique indices, values equal to acc there (bit for bit, unless rescaled).
-  virtual void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+  /// Finishes from that pass, with further passes over acc if the method needs them. A pass that selects what the
+  /// method does gives its selection away: `std::swap(pass.selected, selected)`, after reserve_selection. `selected` is
+  /// overwritten: ascending unique indices, values equal to acc there (bit for bit, unless rescaled).
+  virtual void select(const SelectContext& context, kernels::PassResult& pass, View<const float> acc,
                       SparseVector& selected) = 0;
   virtual void observe(const ExchangeOutcome& /*outcome*/) {}
   /// Returns the magnitude threshold of the last selection, NaN if the method has none.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "core/error.h"
 #include "core/rng.h"
@@ -103,12 +104,12 @@ float CandidatePool::select_largest(std::size_t k, SparseVector& selected) {
 }
 
 ThresholdSearchResult search_threshold(const ThresholdSearchRules& rules, View<const float> acc, std::size_t k,
-                                       float threshold, const SparseVector& candidates, SparseVector& wider,
+                                       float threshold, SparseVector& candidates, SparseVector& wider,
                                        SparseVector& selected) {
   const auto target = static_cast<double>(k);
   const double few = rules.too_few * target;
   const double many = rules.too_many * target;
-  const SparseVector* pool = &candidates;
+  SparseVector* pool = &candidates;
   float pool_threshold = threshold;
   std::size_t count = candidates.size();
   ThresholdSearchResult result{.threshold = threshold};
@@ -126,7 +127,7 @@ ThresholdSearchResult search_threshold(const ThresholdSearchRules& rules, View<c
     count = kernels::count_threshold(*pool, result.threshold);
   }
   if (result.threshold == pool_threshold) {
-    kernels::copy_entries(*pool, selected);  // all of them reach it; on a GPU nobody has to wait for their number
+    std::swap(*pool, selected);  // all of them reach it
   } else {
     kernels::filter_threshold(*pool, result.threshold, selected);
   }

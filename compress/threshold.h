@@ -87,8 +87,9 @@ struct ThresholdSearchResult {
 /// Starts at `threshold`, for which `candidates` are the entries of `acc` that reach it. Ends at the threshold it
 /// returns, with the entries that reach that one in `selected`. It makes a pass over acc only when the threshold falls
 /// below every one before. A threshold of 0 is not changed: it selects everything that there is.
+/// @param candidates may be swapped with `selected`, as `wider`, which has the entries of further passes.
 ThresholdSearchResult search_threshold(const ThresholdSearchRules& rules, View<const float> acc, std::size_t k,
-                                       float threshold, const SparseVector& candidates, SparseVector& wider,
+                                       float threshold, SparseVector& candidates, SparseVector& wider,
                                        SparseVector& selected);
 
 }  // namespace dragonn::compress

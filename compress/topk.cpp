@@ -20,7 +20,7 @@ class Topk : public Sparsifier {
     return bounded_request(numel_, context.k, context, "topk sample");
   }
 
-  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+  void select(const SelectContext& context, kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     kernels::reserve_selection(selected, numel_);
     kernels::select_largest(acc, context.k, pass.selected, pass.threshold, scratch_, selected);
@@ -45,7 +45,7 @@ class LeaderTopk final : public Topk {
     return is_leader(context) ? Topk::plan(context) : kernels::PassRequest{};
   }
 
-  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+  void select(const SelectContext& context, kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     if (!is_leader(context)) return selected.clear();
     Topk::select(context, pass, acc, selected);

@@ -64,7 +64,7 @@ class SparseForm final : public BucketForm {
     return sparsifier_->propose(context, acc);
   }
   void accept_proposal(float proposal) override { sparsifier_->accept_proposal(proposal); }
-  void select(const compress::SelectContext& context, const kernels::PassResult& pass, View<const float> acc) override {
+  void select(const compress::SelectContext& context, kernels::PassResult& pass, View<const float> acc) override {
     sparsifier_->select(context, pass, acc, selected_);
   }
   bool stage() override { return staging_.start(selected_); }
@@ -109,7 +109,7 @@ class QuantizedForm final : public BucketForm, public comm::RoundsOwner {
       : quantizer_(make_quantizer(quantizer)), code_(quantizer_->code_bytes(place.numel), place.gradients) {}
 
   kernels::PassRequest plan(const compress::SelectContext&) override { return quantizer_->plan(); }
-  void select(const compress::SelectContext& context, const kernels::PassResult& pass, View<const float> acc) override {
+  void select(const compress::SelectContext& context, kernels::PassResult& pass, View<const float> acc) override {
     quantizer_->encode(
         acc,
         {.seed = context.seed, .step = context.step, .rank = context.rank, .bucket = context.bucket, .pass = &pass},

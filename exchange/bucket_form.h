@@ -31,7 +31,7 @@ class BucketForm {
   }
   virtual void accept_proposal(float /*proposal*/) {}
   /// Decides which part of acc leaves this rank. Local.
-  virtual void select(const compress::SelectContext& /*context*/, const kernels::PassResult& /*pass*/,
+  virtual void select(const compress::SelectContext& /*context*/, kernels::PassResult& /*pass*/,
                       View<const float> /*acc*/) {}
   /// Starts copying the selection to the memory of messages, if it is elsewhere. Returns whether the thread has to wait
   /// for the device before rounds().

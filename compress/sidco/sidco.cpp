@@ -148,12 +148,12 @@ class Sidco final : public Sparsifier {
     return {.kind = kernels::PassRequest::Kind::kMoments};
   }
 
-  void select(const SelectContext& context, const kernels::PassResult& pass, View<const float> acc,
+  void select(const SelectContext& context, kernels::PassResult& pass, View<const float> acc,
               SparseVector& selected) override {
     kernels::reserve_selection(selected, numel_);
     if (context.density >= 1) {
       threshold_ = 0;
-      return kernels::copy_entries(pass.selected, selected);
+      return std::swap(pass.selected, selected);
     }
     const kernels::Moments moments = pass.non_finite ? moments_without_nan(acc) : pass.moments;
     if (!(moments.sum > 0)) return selected.clear();

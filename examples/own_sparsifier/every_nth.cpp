@@ -17,7 +17,7 @@ class EveryNth final : public compress::Sparsifier {
 
   kernels::PassRequest plan(const compress::SelectContext&) override { return {}; }
 
-  void select(const compress::SelectContext& context, const kernels::PassResult&, View<const float> acc,
+  void select(const compress::SelectContext& context, kernels::PassResult&, View<const float> acc,
               SparseVector& selected) override {
     const std::size_t k = std::min(context.k, acc.size());
     kernels::reserve_selection(selected, acc.size());

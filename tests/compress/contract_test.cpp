@@ -259,7 +259,7 @@ TEST_SUITE("compress") {
       for (const double density : {0.01, 0.5, 1.0}) {
         const SelectContext context = context_for(gradient.size(), density);
         const kernels::PassRequest request = method->plan(context);
-        const kernels::PassResult& pass = memory->compensate(request, place.view(), 1.0f);
+        kernels::PassResult& pass = memory->compensate(request, place.view(), 1.0f);
         CHECK(pass.non_finite);
         SparseVector selected(device);
         method->select(context, pass, memory->accumulated(), selected);

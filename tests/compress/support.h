@@ -70,7 +70,7 @@ inline std::vector<float> values(View<const float> view) {
 inline void select_step(Sparsifier& sparsifier, Memory& memory, const SelectContext& context,
                         View<const float> gradient, SparseVector& selected, float scale = 1.0f) {
   const kernels::PassRequest request = sparsifier.plan(context);
-  const kernels::PassResult& pass = memory.compensate(request, gradient, scale);
+  kernels::PassResult& pass = memory.compensate(request, gradient, scale);
   sparsifier.select(context, pass, memory.accumulated(), selected);
 }
 inline void select_step(Sparsifier& sparsifier, Memory& memory, const SelectContext& context,

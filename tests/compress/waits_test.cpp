@@ -38,7 +38,7 @@ Waits max_waits(const std::string& name, const std::string& memory_name) {
     const SelectContext context = context_for(kSize, 0.01, step);
     const std::uint64_t begin = emulation::waits_here();
     const kernels::PassRequest request = sparsifier->plan(context);
-    const kernels::PassResult& pass = memory->compensate(request, gradient.view(), 1.0f);
+    kernels::PassResult& pass = memory->compensate(request, gradient.view(), 1.0f);
     const std::uint64_t passed = emulation::waits_here();
     sparsifier->select(context, pass, memory->accumulated(), selected);
     const std::uint64_t done = emulation::waits_here();

@@ -170,7 +170,7 @@ void LocalSelection::select(View<const float> gradient, const std::function<void
   context_.tensors = {&shape_, 1};
   kernels::PassRequest request = sparsifier_->plan(context_);
   if (change) change(request);
-  const kernels::PassResult& pass = memory_->compensate(request, gradient, 1.0f);
+  kernels::PassResult& pass = memory_->compensate(request, gradient, 1.0f);
   if (context_.world_size > 1) {
     if (const auto proposal = sparsifier_->propose(context_, memory_->accumulated()))
       sparsifier_->accept_proposal(*proposal);
