@@ -172,7 +172,10 @@ TEST_SUITE("trainer") {
     CHECK(config.data.path == "a b");
     CHECK(config.rules.buckets.grouping == exchange::BucketRules::Grouping::kBytes);
     CHECK(config.rules.buckets.bytes == std::size_t{4} << 20);
+    CHECK(parse("", {"optimizer.learning_rate=.02"}).optimizer.learning_rate == 0.02);
+    CHECK(parse("", {"optimizer.learning_rate=1."}).optimizer.learning_rate == 1);
     CHECK(parse("", {"data.path=2024"}).data.path == "2024");
+    CHECK(parse("", {"data.path=.5"}).data.path == ".5");
     CHECK(parse("", {"data.path=$HOME/~x"}).data.path == "$HOME/~x");
   }
 
@@ -183,6 +186,7 @@ TEST_SUITE("trainer") {
     CHECK(contains(error_of(kBase, {"train.epochs"}), "--set train.epochs: expected key=value"));
     CHECK(contains(error_of(kBase, {"compression.method=topkk"}), "did you mean 'topk'?"));
     CHECK(error_of(kBase, {"compression.density=2"}) == "--set compression.density=2: expected number in (0, 1]");
+    CHECK(error_of(kBase, {"compression.density=.5."}) == "--set compression.density=.5.: expected number in (0, 1]");
     CHECK(contains(error_of(kBase, {"compression.bucket=-1"}),
                    "expected string, one of auto | tensor | model; or number"));
   }
