@@ -110,6 +110,12 @@ Link measure_link(Communicator& communicator, int first, int second, double seco
   return link;
 }
 
+/// Returns how many messages so many bytes of one peer are cut into.
+std::size_t chunks_of(double bytes) {
+  return static_cast<std::size_t>(
+      std::ceil(std::max(bytes / kLongestChunk, std::min(bytes / kShortestChunk, kFewestChunks))));
+}
+
 /// A node, and the others that send to it or receive from it at once: for each the ranks, the rate of the pair, and
 /// the bytes of one of its messages.
 class Port {
@@ -131,9 +137,7 @@ class Port {
     }
     // A port as fast as its fastest pair takes `seconds`, unless pairs are many; then one as fast as all takes a part.
     const double each = std::min(seconds * std::max(largest / all, 0.25), kMostPortBytes / all);
-    const double bytes = largest * each;
-    chunks_ = static_cast<std::size_t>(
-        std::ceil(std::max(bytes / kLongestChunk, std::min(bytes / kShortestChunk, kFewestChunks))));
+    chunks_ = chunks_of(largest * each);
     for (Peer& peer : peers_) {
       const double chunk = peer.rate * each / static_cast<double>(chunks_);
       peer.chunk_bytes = std::max(static_cast<std::size_t>(chunk), kAnswerBytes);
@@ -229,6 +233,71 @@ class Port {
   double bytes_ = 0;        // of all of them
 };
 
+/// A ring of ranks that send to the next one, all at once.
+class Ring {
+ public:
+  /// @param rates of each rank's messages to the next, alone.
+  Ring(Communicator& ring, std::vector<double> rates, double seconds) : ring_(ring), rates_(std::move(rates)) {
+    const auto [slowest, fastest] = std::ranges::minmax(rates_);
+    const double each = std::min(seconds, kMostPortBytes / fastest);
+    // As in exchanges all send as much as the slowest, but take no less than a part of its time.
+    const auto bytes_at = [&](double rate) { return std::max(slowest, kShortestPart * rate) * each; };
+    chunks_ = std::max<std::size_t>(chunks_of(bytes_at(fastest)), 2);
+    for (const double rate : rates_) {
+      const double chunk = bytes_at(rate) / static_cast<double>(chunks_);
+      chunk_bytes_.push_back(std::max(static_cast<std::size_t>(chunk), kAnswerBytes));
+    }
+  }
+
+  /// Returns the share of its own rate that each rank's messages reach, at most 1, on every rank.
+  std::vector<double> shares() {
+    for (std::size_t round = 0; round < kRoundsAhead; ++round) round_seconds();
+    std::array<double, kRuns> times{};
+    for (double& time : times) time = round_seconds();
+    const std::size_t size = rates_.size(), source = index(previous());
+    const double rate = static_cast<double>(chunk_bytes_[source] * (chunks_ - 1)) / median(times);
+    const double share = std::min(1.0, rate / rates_[source]);
+    std::vector<double> shares(size);
+    for (std::size_t receiver = 0; receiver < size; ++receiver) {
+      double value = share;
+      ring_.broadcast_value(static_cast<int>(receiver), value);
+      shares[(receiver + size - 1) % size] = value;
+    }
+    return shares;
+  }
+
+ private:
+  /// Windows of connections grow while others are busy, too.
+  static constexpr std::size_t kRoundsAhead = 4;
+  static constexpr double kShortestPart = 0.25;
+
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+  int next() const { return ring_.rank() + 1 == ring_.size() ? 0 : ring_.rank() + 1; }
+  int previous() const { return ring_.rank() == 0 ? ring_.size() - 1 : ring_.rank() - 1; }
+
+  /// Returns the time from the first message of the previous rank to its last: ranks begin at unlike times.
+  double round_seconds() {
+    const std::vector<std::byte> outgoing(chunk_bytes_[index(ring_.rank())]);
+    std::vector<std::byte> incoming(chunk_bytes_[index(previous())]);
+    std::vector<Request> requests;
+    align(ring_);
+    for (std::size_t chunk = 0; chunk < chunks_; ++chunk)
+      requests.push_back(ring_.isend(next(), kTagPing, View<const std::byte>(std::span<const std::byte>(outgoing))));
+    const auto receive = [&] { ring_.recv_exactly(previous(), kTagPing, View<std::byte>(std::span(incoming))); };
+    receive();
+    const double start = ring_.now();
+    for (std::size_t chunk = 1; chunk < chunks_; ++chunk) receive();
+    const double seconds = std::max(ring_.now() - start, kShortest);
+    for (Request& request : requests) ring_.wait(request);
+    return seconds;
+  }
+
+  Communicator& ring_;
+  std::vector<double> rates_;             // by sender, as all below
+  std::vector<std::size_t> chunk_bytes_;  // of one message
+  std::size_t chunks_ = 0;                // messages of each rank
+};
+
 class Measurement {
  public:
   Measurement(Communicator& communicator, const Nodes& nodes, const PairsMeasurement& how)
@@ -252,6 +321,7 @@ class Measurement {
       links_.up[node] = measure_port(node, /*out=*/true);
       links_.down[node] = measure_port(node, /*out=*/false);
     }
+    if (count_ > 1) measure_load();
     for (std::size_t node = 0; node < count_; ++node) {
       if (links_.workers[node] > 1) measure_inside(node);
     }
@@ -295,6 +365,25 @@ class Measurement {
     count_part();
     return std::max(rate, fastest);
   }
+  /// Lowers the rates of ports to what they carry while all nodes send.
+  void measure_load() {
+    std::vector<int> heads;
+    std::vector<double> rates, shares(count_);
+    for (std::size_t node = 0; node < count_; ++node) {
+      heads.push_back(head(node));
+      rates.push_back(links_.pairs[place(node, (node + 1) % count_)].bytes_per_second);
+    }
+    if (std::ranges::count(heads, communicator_.rank()) > 0) {
+      Subgroup group(communicator_, heads);
+      shares = Ring(group, rates, how_.seconds).shares();
+    }
+    for (std::size_t node = 0; node < count_; ++node) {
+      communicator_.broadcast_value(heads[0], shares[node]);
+      links_.up[node] *= shares[node];
+      links_.down[(node + 1) % count_] *= shares[node];
+    }
+    count_part();
+  }
   void measure_inside(std::size_t node) {
     const std::vector<int>& ranks = nodes_.ranks_of(static_cast<int>(node));
     const Link link = measure_link(communicator_, ranks[0], ranks[1], how_.seconds);
@@ -317,7 +406,7 @@ std::size_t parts_of_measurement(const Nodes& nodes) {
   const auto count = static_cast<std::size_t>(nodes.count());
   std::size_t shared = 0;
   for (int node = 0; node < nodes.count(); ++node) shared += nodes.ranks_of(node).size() > 1 ? 1 : 0;
-  return count * (count - 1) / 2 + (count > 1 ? 2 * count : 0) + shared;
+  return count * (count - 1) / 2 + (count > 1 ? 2 * count + 1 : 0) + shared;
 }
 
 NodeLinks measure_pairs(Communicator& communicator, const Nodes& nodes, const PairsMeasurement& how) {

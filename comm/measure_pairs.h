@@ -31,10 +31,13 @@ struct PairsMeasurement {
 ///   answered it; all medians;
 /// - for each node the rate out of it while it sends to all others at once, and the rate into it while all others send.
 ///   The messages are as long as each pair's own rate allows in one time. Where all pairs together are slower than the
-///   port, that is what is found: then no exchange is limited by the port. No port is slower than one of its pairs;
+///   port, that is what is found: then no exchange is limited by the port. No port is slower than one of its pairs,
+///   until the next part lowers its rate;
+/// - a long message from each node to the next, all at once, as in exchanges. What they reach of their own rates is the
+///   share of the ports' rates that counts: less than 1 where switches, or processors, do not carry all ports;
 /// - inside each node with several workers the same as between two nodes; of the two directions the slower rate counts.
 ///
-/// Of N nodes there are N (N - 1) / 2 parts of about 8 times `seconds`, and 2 N of about 3 to 3 N / 4 times.
+/// Of N nodes there are N (N - 1) / 2 parts of about 8 times `seconds`, 2 N of about 3 to 3 N / 4 times, and one of 7.
 /// @param nodes of the ranks (find_nodes).
 /// @throws CommError after the communicator's time limit: for a message, or while another part lasts.
 NodeLinks measure_pairs(Communicator& communicator, const Nodes& nodes, const PairsMeasurement& how = {});
