@@ -89,9 +89,13 @@ Descriptor new_socket(int family) {
   return Descriptor(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-/// Disables Nagle's algorithm: messages leave at once.
+/// Disables Nagle's algorithm: messages leave at once. Of a message that cannot, the kernel takes 64 KiB and no more:
+/// otherwise it would still send one message while the next to another host is on its way, and the host that others
+/// wait for would get its own late. The window of what is on its way has no limit here.
 Descriptor connected(Descriptor socket) {
+  constexpr int kMostUnsent = 64 << 10;
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kMostUnsent);
   return socket;
 }
 
