@@ -8,12 +8,14 @@ For every network scripts/netns_cluster.sh makes a cluster (root is needed), `dr
 `dragonn-train` trains a perceptron of a million parameters on it, over TCP: synchronously, and with so many local steps between two
 exchanges. Then as many local workers make the same steps on a virtual cluster with the measured network (`network.file`). There a
 step computes for as long as it did on the hosts (`network.step_ms`), all parts of a step but the exchange, since what four hosts'
-processes do to each other on few cores is no matter of the network. Times are medians over rounds, from exchange to exchange.
+processes do to each other on few cores is no matter of the network. Of each round that is the time of the host that took longest, since
+all wait for it; the hosts' timeline says it. Times are medians over rounds, from exchange to exchange.
 
 Writes all rows to JSON (a row of an earlier call is kept and not measured again unless --again), and prints the table in Markdown.
 Run it on a quiet machine, and not with real-time priority, which keeps the kernel from the hosts' frames. Exit code: 0 all rows are there,
 1 a run failed, 77 this machine has no such hosts.
 """
+import json
 import pathlib
 import statistics
 import sys
@@ -35,7 +37,6 @@ METHODS = {
 MODEL = {"model.hidden": [1000, 800], "optimizer.learning_rate": 0.001, "train.batch_size": 2, "train.epochs": 1000,
          "train.eval_every_epochs": 0, "checkpoint.every_epochs": 0, "logging.advice": "false", "comm.timeout_s": 300}
 BACKENDS = {"mpi": {}, "tcp": {"comm.backend": "tcp", "comm.rendezvous": "tcp:198.18.0.1:29400"}}
-SELECTING = {"compensate", "select", "compensate_select", "decode", "settle"}  # parts of an exchange that are computing
 
 
 def parse_arguments():
@@ -47,7 +48,8 @@ def parse_arguments():
     parser.add_argument("--inner-steps", type=lambda text: [int(word) for word in words(text)], default=[1, 8, 32],
                         help="local steps between two exchanges; 1: synchronous training")
     parser.add_argument("--backend", default="tcp", choices=BACKENDS, help="of the hosts' ranks")
-    parser.add_argument("--rounds", type=int, default=5, help="exchanges whose time counts, after one that does not")
+    parser.add_argument("--ahead", type=int, default=8, help="exchanges ahead of them, in which the windows of connections grow")
+    parser.add_argument("--rounds", type=int, default=5, help="exchanges whose time counts")
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "netns-steps.json")
     parser.add_argument("--again", action="store_true", help="measure what is in the JSON file anew")
     parser.add_argument("--bin", type=pathlib.Path, default=BIN)
@@ -77,7 +79,8 @@ class Network:
 
     def training(self, method, inner_steps):
         update = {} if inner_steps == 1 else {"update.scheme": "local", "update.inner_steps": inner_steps}
-        steps = {"train.max_steps": inner_steps * (self.options.rounds + 1), "logging.every_steps": inner_steps}
+        count = inner_steps * (self.options.ahead + 1 + self.options.rounds)
+        steps = {"train.max_steps": count, "logging.every_steps": inner_steps, "logging.trace": count}
         config = ROOT / "configs" / "synthetic_quick.toml"
         return [self.options.bin / "dragonn-train", config, *sets(MODEL | METHODS[method] | update | steps)]
 
@@ -86,26 +89,42 @@ class Network:
         command, name = self.training(method, inner_steps), f"{method}-{inner_steps}"
         hosts, virtual = self.folder / f"{name}-hosts", self.folder / f"{name}-virtual"
         self.on_hosts(*command, *sets(BACKENDS[self.options.backend]), "--output", hosts)
-        seconds, computing = times_of(hosts, inner_steps)
+        seconds, computing = self.seconds_of(hosts, inner_steps), self.computing_of(hosts, inner_steps)
         described = {"network.model": "alpha-beta", "network.file": self.file, "network.compute": "zero",
                      "network.step_ms": 1000 * computing}
         output_of([*command, "--workers", workers_of(self.options.hosts), *sets(described), "--output", virtual])
-        seconds_virtual, _ = times_of(virtual, inner_steps)
+        seconds_virtual = self.seconds_of(virtual, inner_steps)
         if summary(hosts)["parameters_hash"] != summary(virtual)["parameters_hash"]:
             raise RuntimeError(f"{self.rates}, {name}: the hosts and the virtual cluster did not compute the same")
         return {"seconds": seconds, "seconds_virtual": seconds_virtual, "ratio": seconds / seconds_virtual,
                 "seconds_computing": computing, "bytes_sent_max": metrics(virtual, "step")[-1]["bytes_sent"]["max"]}
 
+    def seconds_of(self, folder, inner_steps):
+        """The median seconds of a step, from exchange to exchange."""
+        times = [line["time"] for line in metrics(folder, "step")][self.options.ahead:]
+        return statistics.median(later - earlier for earlier, later in zip(times, times[1:])) / inner_steps
 
-def times_of(folder, inner_steps):
-    """The median seconds of a step, from exchange to exchange, and the mean seconds of its computing, of all rounds but the first."""
-    lines = metrics(folder, "step")
-    taken = [later["time"] - earlier["time"] for earlier, later in zip(lines, lines[1:])]
-    # Rank 0's local steps, of which lines have the share in all time until then; the parts are those of an exchange.
-    first, last = (line["utilization"] * line["time"] for line in (lines[0], lines[-1]))
-    selecting = [sum(seconds for part, seconds in line["seconds"].items() if part in SELECTING) for line in lines[1:]]
-    computing = (last - first) / len(taken) + statistics.median(selecting)
-    return statistics.median(taken) / inner_steps, computing / inner_steps
+    def computing_of(self, folder, inner_steps):
+        """The median seconds for which a step computes: for as long as the slowest rank ahead of an exchange, and as the slowest one
+        that decodes, since all wait for both."""
+        events = [event for event in json.loads((folder / "trace.json").read_text())["traceEvents"] if event["ph"] == "X"]
+        ranks = [computing_of_rank([event for event in events if event["pid"] == rank]) for rank in {event["pid"] for event in events}]
+        rounds = [sum(map(max, zip(*parts))) for parts in zip(*ranks)]
+        return statistics.median(rounds[self.options.ahead:]) / inner_steps
+
+
+def computing_of_rank(events):
+    """The seconds ahead of each exchange but the first, and those in which it decodes."""
+    exchanges = []  # of a round: begin, end, and what lies between the spans, which are of a list and of the agreement
+    for step in [event for event in events if event["name"] == "step"]:
+        inside = [event for event in events if step["ts"] <= event["ts"] < step["ts"] + step["dur"]]
+        spans = [(event["ts"], event["dur"]) for event in inside if event["name"] == "exchange"]
+        if spans:
+            begin, end = min(spans)[0], max(ts + dur for ts, dur in spans)
+            decoding = sum(event["dur"] for event in inside if event["name"] == "decode")
+            exchanges.append((begin, end, end - begin - sum(dur for _, dur in spans), decoding))
+    return [(1e-6 * (begin - earlier[1] + between), 1e-6 * decoding)
+            for earlier, (begin, _, between, decoding) in zip(exchanges, exchanges[1:])]
 
 
 def measure(options, known):
