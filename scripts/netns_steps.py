@@ -48,7 +48,8 @@ def parse_arguments():
     parser.add_argument("--inner-steps", type=lambda text: [int(word) for word in words(text)], default=[1, 8, 32],
                         help="local steps between two exchanges; 1: synchronous training")
     parser.add_argument("--backend", default="tcp", choices=BACKENDS, help="of the hosts' ranks")
-    parser.add_argument("--ahead", type=int, default=8, help="exchanges ahead of them, in which the windows of connections grow")
+    parser.add_argument("--ahead", type=float, default=15,
+                        help="seconds of exchanges ahead, 3 to 40 exchanges, in which the windows of connections grow")
     parser.add_argument("--rounds", type=int, default=5, help="exchanges whose time counts")
     parser.add_argument("--json", type=pathlib.Path, default=ROOT / "bench" / "results" / "netns-steps.json")
     parser.add_argument("--again", action="store_true", help="measure what is in the JSON file anew")
@@ -77,22 +78,33 @@ class Network:
         if not self.file.exists():
             self.on_hosts(self.options.bin / "dragonn-bench", "network", "--pairs", "--json", self.file)
 
-    def training(self, method, inner_steps):
+    def training(self, method, inner_steps, ahead):
+        """The command of as many rounds as count, behind a first one and those `ahead`. It traces those that count, and one more."""
         update = {} if inner_steps == 1 else {"update.scheme": "local", "update.inner_steps": inner_steps}
-        count = inner_steps * (self.options.ahead + 1 + self.options.rounds)
-        steps = {"train.max_steps": count, "logging.every_steps": inner_steps, "logging.trace": count}
+        traced = inner_steps * (1 + self.options.rounds)
+        steps = {"train.max_steps": inner_steps * ahead + traced, "logging.every_steps": inner_steps,
+                 "logging.trace_first": inner_steps * ahead + 1, "logging.trace": traced}
         config = ROOT / "configs" / "synthetic_quick.toml"
         return [self.options.bin / "dragonn-train", config, *sets(MODEL | METHODS[method] | update | steps)]
 
-    def row(self, method, inner_steps):
-        self.measure()
-        command, name = self.training(method, inner_steps), f"{method}-{inner_steps}"
-        hosts, virtual = self.folder / f"{name}-hosts", self.folder / f"{name}-virtual"
-        self.on_hosts(*command, *sets(BACKENDS[self.options.backend]), "--output", hosts)
-        seconds, computing = self.seconds_of(hosts, inner_steps), self.computing_of(hosts, inner_steps)
+    def run_virtually(self, command, computing, output):
         described = {"network.model": "alpha-beta", "network.file": self.file, "network.compute": "zero",
                      "network.step_ms": 1000 * computing}
-        output_of([*command, "--workers", workers_of(self.options.hosts), *sets(described), "--output", virtual])
+        output_of([*command, "--workers", workers_of(self.options.hosts), *sets(described), "--output", output])
+
+    def rounds_ahead(self, method, inner_steps):
+        output = self.folder / f"{method}-{inner_steps}-ahead"
+        self.run_virtually(self.training(method, inner_steps, 0), 0, output)
+        seconds = inner_steps * self.seconds_of(output, inner_steps)
+        return max(3, min(40, round(self.options.ahead / seconds)))
+
+    def row(self, method, inner_steps):
+        self.measure()
+        command = self.training(method, inner_steps, self.rounds_ahead(method, inner_steps))
+        hosts, virtual = (self.folder / f"{method}-{inner_steps}-{where}" for where in ("hosts", "virtual"))
+        self.on_hosts(*command, *sets(BACKENDS[self.options.backend]), "--output", hosts)
+        seconds, computing = self.seconds_of(hosts, inner_steps), self.computing_of(hosts, inner_steps)
+        self.run_virtually(command, computing, virtual)
         seconds_virtual = self.seconds_of(virtual, inner_steps)
         if summary(hosts)["parameters_hash"] != summary(virtual)["parameters_hash"]:
             raise RuntimeError(f"{self.rates}, {name}: the hosts and the virtual cluster did not compute the same")
@@ -100,8 +112,8 @@ class Network:
                 "seconds_computing": computing, "bytes_sent_max": metrics(virtual, "step")[-1]["bytes_sent"]["max"]}
 
     def seconds_of(self, folder, inner_steps):
-        """The median seconds of a step, from exchange to exchange."""
-        times = [line["time"] for line in metrics(folder, "step")][self.options.ahead:]
+        """The median seconds of a step, from exchange to exchange, of the rounds that count."""
+        times = [line["time"] for line in metrics(folder, "step")][-1 - self.options.rounds:]
         return statistics.median(later - earlier for earlier, later in zip(times, times[1:])) / inner_steps
 
     def computing_of(self, folder, inner_steps):
@@ -109,8 +121,7 @@ class Network:
         that decodes, since all wait for both."""
         events = [event for event in json.loads((folder / "trace.json").read_text())["traceEvents"] if event["ph"] == "X"]
         ranks = [computing_of_rank([event for event in events if event["pid"] == rank]) for rank in {event["pid"] for event in events}]
-        rounds = [sum(map(max, zip(*parts))) for parts in zip(*ranks)]
-        return statistics.median(rounds[self.options.ahead:]) / inner_steps
+        return statistics.median(sum(map(max, zip(*parts))) for parts in zip(*ranks)) / inner_steps
 
 
 def computing_of_rank(events):
