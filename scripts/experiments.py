@@ -418,7 +418,10 @@ class Rows:
         if not path or not path.exists():
             return
         reader = csv.DictReader(path.read_text().splitlines())
-        self.metric = reader.fieldnames[3]
+        columns = list(reader.fieldnames or [])
+        if len(columns) != 5 or columns[:3] + columns[4:] != ["task", "run", "seed", "bytes_per_step"]:
+            raise UsageError(f"{path}: columns {','.join(columns) or 'none'}: expected task,run,seed,METRIC,bytes_per_step")
+        self.metric = columns[3]
         known = {(row["task"], row["run"], row["seed"]): row for row in reader}
         for run in runs:
             if row := known.get(self.key(run)):
