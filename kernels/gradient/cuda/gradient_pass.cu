@@ -500,8 +500,7 @@ void finish_select(Context& here, const float* acc, const SweepSelection& select
     return;
   }
   const std::size_t most = selection.range.end - selection.range.begin;
-  resize_with_slack(selected.indices, found.count, most);
-  resize_with_slack(selected.values, found.count, most);
+  resize_with_slack(selected, found.count, most);
   count_swept(most);
   // All hits were hashed, with and without a place in the list. Hashing them again changes no slot's maximum.
   SweepSelection again = selection;
