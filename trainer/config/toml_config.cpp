@@ -106,8 +106,8 @@ void refuse_deep_keys(const std::string& text, const std::string& name) {
   }
 }
 
-/// Returns a number that begins or ends with its point, as .5 and 1. do, which TOML does not know; else nothing.
-std::optional<double> number_with_bare_point(std::string_view text) {
+/// Returns a number with a point, also first or last, as in .5 and 1., which TOML does not know; else nothing.
+std::optional<double> number_with_point(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool is_number = error == std::errc() && end == text.data() + text.size() && text.find('.') != text.npos;
@@ -117,7 +117,7 @@ std::optional<double> number_with_bare_point(std::string_view text) {
 /// Returns the value of an override: TOML if it is that, or a number that is almost, or else the text itself.
 SettingValue override_value(const std::string& text) {
   refuse_deep_keys(text, "--set");
-  if (const auto number = number_with_bare_point(text)) return *number;
+  if (const auto number = number_with_point(text)) return *number;
   try {
     const toml::table parsed = toml::parse("value = " + text);
     if (parsed.size() == 1) return setting_value(*parsed.get("value")).value_or(text);
