@@ -107,7 +107,7 @@ class Network:
         self.run_virtually(command, computing, virtual)
         seconds_virtual = self.seconds_of(virtual, inner_steps)
         if summary(hosts)["parameters_hash"] != summary(virtual)["parameters_hash"]:
-            raise RuntimeError(f"{self.rates}, {name}: the hosts and the virtual cluster did not compute the same")
+            raise RuntimeError(f"{self.rates}, {method}, {inner_steps} steps: the hosts and the virtual cluster did not compute the same")
         return {"seconds": seconds, "seconds_virtual": seconds_virtual, "ratio": seconds / seconds_virtual,
                 "seconds_computing": computing, "bytes_sent_max": metrics(virtual, "step")[-1]["bytes_sent"]["max"]}
 
