@@ -46,6 +46,25 @@ if has_fault_points; then
     [ "$(parameters_hash faulty)" = "$expected" ] || fail "another result after $fault"
     rm -rf faulty
   done
+  # Before the first step, where nothing can be lost, SIGINT and SIGTERM end the process, and at any time a second one does.
+  blocks_signals() { (((0x$(awk '/^SigBlk/ { print $2 }' "/proc/$1/status") & 0x4202) == 0x4202)); } # PROCESS
+  is_saving() { compgen -G "held/checkpoints/*.partial" >/dev/null; }
+  for signal in INT TERM; do
+    for place in start save; do
+      (trap - INT; DRAGONN_FAULT=$place:0:1:sleep=60 exec "$train" "${long[@]}" --output held 2>held.log) &
+      if [ $place = save ]; then
+        wait_until $! is_saving && kill "-$signal" $!
+      else
+        wait_until $! blocks_signals $! && kill -USR1 $!
+      fi
+      sleep 0.2
+      kill "-$signal" $! || fail "one signal killed the run that was held at $place: $(tail -3 held.log)"
+      wait $!
+      status=$?
+      [ "$status" = $((128 + $(kill -l $signal))) ] || fail "exit code $status after SIG$signal at $place"
+      rm -rf held
+    done
+  done
   DRAGONN_FAULT=save:1:3:sing expect_error 2 "DRAGONN_FAULT=save:1:3:sing: expected PLACE" -- "$train" "${long[@]}" --output faulty
 fi
 

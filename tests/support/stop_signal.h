@@ -10,7 +10,7 @@
 
 namespace dragonn {
 
-/// Installs the handlers, sends this process SIGUSR1, and waits until it has been taken.
+/// Takes stop signals from now on, sends this process SIGUSR1, and waits until it has been taken.
 inline void receive_stop_signal() {
   trainer::StopSignals::install();
   ::kill(::getpid(), SIGUSR1);

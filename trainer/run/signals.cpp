@@ -4,9 +4,9 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <system_error>
 #include <thread>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -17,20 +17,9 @@ namespace {
 
 constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1};
 
-// A signal handler can reach nothing but globals.
-std::atomic<int> received_signal{0};
+std::atomic<int> last{0};             // signal received, or 0
+std::atomic<std::uint32_t> taken{0};  // signals since install(), each a bit
 std::atomic<bool> training{false};
-static_assert(std::atomic<int>::is_always_lock_free);
-
-void on_signal(int signal) {
-  // Before the first step nothing can be lost, and nobody may look for a long time: the signal does what it always
-  // does.
-  if (!training.load(std::memory_order_relaxed) && signal != SIGUSR1) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-  }
-  received_signal.store(signal, std::memory_order_relaxed);
-}
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -39,14 +28,32 @@ sigset_t stop_signals() {
   return set;
 }
 
+/// Lets a signal do what it does to a process that does not wait for it.
+void end_process(int signal) {
+  std::signal(signal, SIG_DFL);
+  const sigset_t set = stop_signals();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  std::raise(signal);
+}
+
+void take(int signal) {
+  const std::uint32_t bit = 1U << static_cast<unsigned>(signal);
+  const bool is_repeated = (taken.fetch_or(bit) & bit) != 0;
+  // Before the first step nothing can be lost, and nobody may look for a long time. SIGUSR1 may come more than once, as
+  // a launcher's warning.
+  if (signal != SIGUSR1 && (is_repeated || !training)) end_process(signal);
+  last = signal;
+}
+
 /// Starts the thread that takes the signals, once.
 void start_taker() {
   try {
     static const bool started [[maybe_unused]] = [] {
       std::thread([] {
         const sigset_t set = stop_signals();
-        pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-        for (;;) ::pause();
+        for (int signal = 0;;) {
+          if (sigwait(&set, &signal) == 0) take(signal);
+        }
       }).detach();
       return true;
     }();
@@ -58,26 +65,20 @@ void start_taker() {
 }  // namespace
 
 void StopSignals::install() {
-  received_signal.store(0);
-  training.store(false);
-  for (const int signal : kSignals) {
-    struct sigaction action {};
-    action.sa_handler = on_signal;
-    // SIGUSR1 may come more than once (a launcher's warning); a second SIGINT or SIGTERM ends the process now.
-    action.sa_flags = SA_RESTART | (signal == SIGUSR1 ? 0 : static_cast<int>(SA_RESETHAND));
-    sigaction(signal, &action, nullptr);
-  }
+  last = 0;
+  taken = 0;
+  training = false;
   const sigset_t set = stop_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   start_taker();
 }
 
 void StopSignals::training_begins() {
-  training.store(true);
+  training = true;
 }
 
 int StopSignals::received() {
-  return received_signal.load(std::memory_order_relaxed);
+  return last;
 }
 
 }  // namespace dragonn::trainer

@@ -8,14 +8,14 @@ namespace dragonn::trainer {
 /// The exit code of a run that stopped on a signal with a checkpoint; a job system can queue it again.
 inline constexpr int kExitRequeue = 75;
 
-/// A thread of its own takes the signals of the process, and all others block them. For oneDNN's matrix products use
-/// the stack pointer for a buffer on the heap: what the system puts below it, when it interrupts a thread for a
-/// handler, destroys the heap.
+/// A thread of its own waits for the signals of the process, and all others block them: no handler interrupts any. For
+/// oneDNN's matrix products use the stack pointer for a buffer on the heap: what the system puts below it, when it
+/// interrupts a thread for a handler, destroys the heap.
 class StopSignals {
  public:
-  /// Installs the handlers, and forgets what was received. Blocks the signals in the calling thread, and so in those
-  /// that it starts: a program calls this first. They stay until the process ends: a signal that comes when all results
-  /// are written must not make a failure of the run. A second SIGINT or SIGTERM kills the process at once.
+  /// Starts that thread, and forgets what was received. Blocks the signals in the calling thread, and so in those that
+  /// it starts: a program calls this first. That stays until the process ends: a signal that comes when all results are
+  /// written must not make a failure of the run. A second SIGINT, or a second SIGTERM, kills the process at once.
   /// @throws SystemError.
   static void install();
   /// Says that from now on the training loop polls received() in every step. Any thread may call it.
