@@ -102,6 +102,32 @@ TEST_SUITE("trainer") {
     CHECK(exposed_seconds({}, kBytesAlone) == 0);
   }
 
+  TEST_CASE("with two levels a node is told of its link, and that its workers share the work") {
+    const RunSpec config = quick_config({"compression.method=topk"});
+    const std::vector<exchange::Bucket> buckets = buckets_of(8, 1000);
+    const comm::NetworkModel link{.latency_seconds = 1e-4, .bytes_per_second = 1e8};
+    const auto advised = [&](const SelectionQuestion& question, double encode) {
+      return decide(question, {.rows = {row(encode)}, .network = {}}, link);
+    };
+    for (const std::vector<int>& sizes : {std::vector<int>{2, 2, 2, 2}, {3, 2, 4, 2}}) {
+      SelectionQuestion between{config, buckets, {0.1}, 11};
+      between.ask_between(comm::Nodes::of_sizes(sizes));
+      const TensorSelection of_nodes = advised(between, 1e-3);
+      const StepAdvice alone = advised({config, buckets, {0.1}, 4}, 0.5e-3).advice.value();
+      CHECK(of_nodes.ranks == 4);
+      CHECK(of_nodes.advice->dense_seconds == alone.dense_seconds);
+      CHECK(of_nodes.advice->sparse_seconds == doctest::Approx(alone.sparse_seconds));
+      CHECK(of_nodes.advice->break_even_gbps == alone.break_even_gbps);
+      const std::string text = describe_advice(of_nodes);
+      CHECK(text.find("dense ones in DDP's buckets, with comm.hierarchy = \"node\",") != std::string::npos);
+      CHECK(text.find("between 4 nodes of 2 workers") != std::string::npos);
+      CHECK(describe_advice(parse_selection(to_json(of_nodes), "text")) == text);
+    }
+    SelectionQuestion flat{config, buckets, {0.1}, 4};
+    flat.ask_between(comm::Nodes::of_size(4, 1));
+    CHECK(to_json(advised(flat, 1e-3)) == to_json(advised({config, buckets, {0.1}, 4}, 1e-3)));
+  }
+
   TEST_CASE("beside backward a stage begins when its gradients are final and the one before has ended") {
     const std::vector<ExchangeStage> stages{stage(0.5, 1, 2e6), stage(1, 0.5, 1e6)};
     CHECK(exposed_seconds(stages, kBytesAlone, 10) == doctest::Approx(1.5));  // the last stage alone

@@ -350,8 +350,14 @@ TEST_SUITE("trainer") {
     CHECK(shared.times().back() > alone.times().back());
     CHECK(run_of(4, zero_compute(1, together)).times() == shared.times());
     CHECK(shared.summary["network"]["workers_per_node"] == 2);
-    const VirtualRun levels = run_of(4, zero_compute(1, {"compression.method=topk", "network.workers_per_node=2"}));
+    const TemporaryFolder folder;
+    quick_run(quick_config(zero_compute(1, {"compression.method=topk", "network.workers_per_node=2"})), 4,
+              folder.path());
+    const VirtualRun levels = read_run(folder.path());
     CHECK(levels.summary["bytes_sent_total"] != shared.summary["bytes_sent_total"]);  // two levels, by itself
+    const Json advised = Json::parse(read_text_file(folder.path() / "profile.json"));
+    CHECK(advised["ranks"] == 2);  // nodes, whose advice it is
+    CHECK(advised["workers_per_node"] == 2);
     const Overrides unlike{"network.nodes=[3,1]", "network.up_gbps=[0.08,0.008]"};
     const VirtualRun uneven = run_of(4, zero_compute(1, unlike));
     CHECK(uneven.summary["network"]["nodes"] == Json{3, 1});

@@ -36,8 +36,8 @@ class Steps {
     rules.dense.settings.set("algorithm", algorithm);
     Stages stages;
     const auto add = [&](std::size_t numel, double ready) {
-      stages.push_back(
-          {ready, curve_.dense_seconds(numel), predict(rules, {.size = numel}, exchange::ExchangeForm::kDense)});
+      stages.push_back({ready, curve_.dense_seconds(numel) / question_.workers_per_node,
+                        predict(rules, {.size = numel}, exchange::ExchangeForm::kDense)});
     };
     std::size_t merged = 0;
     double ready = 0;
@@ -87,6 +87,9 @@ class Steps {
     return ready.empty() ? 1 : ready[bucket];
   }
   double local_seconds(const exchange::ExchangeRules& rules, std::size_t numel, exchange::ExchangeForm form) const {
+    return seconds_of_one(rules, numel, form) / question_.workers_per_node;
+  }
+  double seconds_of_one(const exchange::ExchangeRules& rules, std::size_t numel, exchange::ExchangeForm form) const {
     if (form == exchange::ExchangeForm::kDense) return curve_.dense_seconds(numel);
     const bool is_coded = form == exchange::ExchangeForm::kSparse && !rules.coding.is_raw();
     return curve_.encode_seconds(numel) + curve_.decode_seconds(numel) + (is_coded ? curve_.coding_seconds(numel) : 0);
@@ -192,9 +195,12 @@ StepAdvice advise(const SelectionQuestion& question, const comm::NetworkModel& n
   std::vector<DenseExchange> dense;
   for (const std::string& algorithm : dense_algorithms(question)) dense.emplace_back(algorithm, steps.dense(algorithm));
   const auto [dense_seconds, algorithm] = fastest(dense, network, backward_seconds);
+  // With two levels the ring of DDP, from worker to worker, is none of the exchanges between nodes.
+  const double ring_seconds =
+      question.workers_per_node > 1 ? dense_seconds : exposed_seconds(steps.dense("ring"), network, backward_seconds);
   StepAdvice advice{.dense_seconds = dense_seconds,
                     .dense_setting = algorithm == dense.front().first ? "" : dense_setting(algorithm),
-                    .ring_seconds = exposed_seconds(steps.dense("ring"), network, backward_seconds),
+                    .ring_seconds = ring_seconds,
                     .sparse_seconds = exposed_seconds(steps.of(own), network, beside),
                     .dense_overlaps = backward_seconds.has_value(),
                     .sparse_overlaps = beside.has_value()};

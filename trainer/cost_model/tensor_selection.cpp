@@ -8,7 +8,9 @@
 #include <omp.h>
 
 #include "comm/agreement.h"
+#include "comm/machine.h"
 #include "comm/network_model.h"
+#include "comm/subgroup.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "trainer/cost_model/advice.h"
@@ -109,6 +111,18 @@ struct SourcedNetwork {
   std::string source;
 };
 
+/// Collective. Measures the network between two machines, if there are several.
+comm::NetworkModel measure_between_machines(comm::Communicator& communicator) {
+  const int partner = comm::first_rank_elsewhere(communicator);
+  comm::NetworkModel network;
+  if (communicator.rank() == 0 || communicator.rank() == partner) {
+    comm::Subgroup pair(communicator, {0, partner});
+    network = comm::measure_network(pair);
+  }
+  communicator.broadcast_value(0, network);
+  return network;
+}
+
 /// Collective. Returns the network. @param given rank 0's profile; empty on the others.
 SourcedNetwork network_of(comm::Communicator& communicator, const Config& config, const std::optional<Profile>& given) {
   if (const auto modelled = config.network.modelled()) {
@@ -117,7 +131,7 @@ SourcedNetwork network_of(comm::Communicator& communicator, const Config& config
   }
   bool of_profile = given && given->network;
   communicator.broadcast_value(0, of_profile);
-  if (!of_profile) return {comm::measure_network(communicator), "measured"};
+  if (!of_profile) return {measure_between_machines(communicator), "measured"};
   return {given ? *given->network : comm::NetworkModel{}, fmt::format("of {}", config.compression.profile)};
 }
 
@@ -153,6 +167,13 @@ TensorSelection decide_for_all(comm::Communicator& communicator, const Selection
 }
 
 }  // namespace
+
+void SelectionQuestion::ask_between(const comm::Nodes& nodes) {
+  if (nodes.most() == 1) return;
+  world_size = nodes.count();
+  workers_per_node = nodes.places();
+  native_is_tree = true;  // of comm::Subgroup
+}
 
 const DensityCosts& TensorSelection::at(double density) const {
   const auto found = std::ranges::find(densities, density, &DensityCosts::density);
@@ -219,8 +240,10 @@ CostCurve curve_of(const SelectionQuestion& question, const Profile& profile) {
 
 TensorSelection decide(const SelectionQuestion& question, const Profile& profile, const comm::NetworkModel& network) {
   const CostModel model{network, question.config.rules, question.world_size, question.counts};
-  TensorSelection selection{
-      .ranks = question.world_size, .network = network, .backward_seconds = profile.backward_seconds};
+  TensorSelection selection{.ranks = question.world_size,
+                            .workers_per_node = question.workers_per_node,
+                            .network = network,
+                            .backward_seconds = profile.backward_seconds};
   for (const exchange::Bucket& bucket : question.buckets) {
     if (bucket.sparse) selection.tensors.push_back(bucket.name);
   }

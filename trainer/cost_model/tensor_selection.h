@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/nodes.h"
 #include "core/parameter.h"
 #include "exchange/buckets.h"
 #include "layers/network.h"
@@ -23,7 +24,8 @@ namespace dragonn::trainer {
 /// The decisions and their grounds. A "tensor" is a bucket that may be sparsified: with compression.bucket = "tensor"
 /// one tensor.
 struct TensorSelection {
-  int ranks = 1;
+  int ranks = 1;             ///< that exchange with each other; with two levels, nodes
+  int workers_per_node = 1;  ///< that share out an exchange of two levels
   comm::NetworkModel network;
   std::string network_source = {};  ///< "modelled (1gbe)", "measured", ...
   std::vector<ProfileRow> rows = {};
@@ -63,6 +65,11 @@ struct SelectionQuestion {
   /// The counts of sparse exchanges that the run has seen; before that those that are expected (forecast_counts).
   std::optional<comm::AssumedCounts> counts = {};
   bool counts_are_forecast = false;  ///< those are of the first steps, within which the run ends, and not seen
+  int workers_per_node = 1;          ///< as in TensorSelection
+
+  /// Asks for the exchange between nodes, if they have several workers: these share its work out among them, and their
+  /// messages share the node's link. What is added up inside a node takes as long for every method, and is left out.
+  void ask_between(const comm::Nodes& nodes);
 
   /// Returns whether compressed buckets are quantized, not sparsified. Then there are no densities.
   bool quantizes() const { return config.compression.quantizes(); }

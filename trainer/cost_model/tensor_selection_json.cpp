@@ -103,6 +103,8 @@ void visit_advice(Object file, StepAdvice& advice) {
 void visit_selection(Object file, TensorSelection& selection) {
   file.version(kVersion);
   file.field("ranks", selection.ranks);
+  if (file.has("workers_per_node", selection.workers_per_node > 1))
+    file.field("workers_per_node", selection.workers_per_node);
   Object network = file.object("network");
   network.field("source", selection.network_source);
   visit_network(network, selection.network);

@@ -23,8 +23,11 @@ std::size_t sparse_tensors(const DensityCosts& costs) {
 }
 
 std::string grounds_text(const TensorSelection& selection) {
-  return fmt::format("{} between {} workers ({}; profile {})",
-                     network_text(selection.network.gbps(), selection.network.latency_us()), selection.ranks,
+  const int sharing = selection.workers_per_node;
+  const std::string ranks = sharing == 1 ? fmt::format("{} workers", selection.ranks)
+                                         : fmt::format("{} nodes of {} workers", selection.ranks, sharing);
+  return fmt::format("{} between {} ({}; profile {})",
+                     network_text(selection.network.gbps(), selection.network.latency_us()), ranks,
                      selection.network_source, selection.profile_source);
 }
 
@@ -47,9 +50,12 @@ std::string sparse_text(const StepAdvice& advice) {
 }
 
 /// Returns "dense ones in DDP's buckets 672 ms with comm.dense_algorithm = ...".
-std::string dense_text(const StepAdvice& advice) {
-  std::string text =
-      fmt::format("dense ones in DDP's buckets {}", added_text(advice.dense_seconds, advice.dense_overlaps));
+std::string dense_text(const TensorSelection& selection) {
+  const StepAdvice& advice = *selection.advice;
+  // A dense run has two levels only if it asks for them.
+  std::string text = fmt::format("dense ones in DDP's buckets{} {}",
+                                 selection.workers_per_node > 1 ? ", with comm.hierarchy = \"node\"," : "",
+                                 added_text(advice.dense_seconds, advice.dense_overlaps));
   if (!advice.dense_setting.empty()) text += " with " + advice.dense_setting;
   if (advice.dense_seconds != advice.ring_seconds) {
     text += fmt::format(" (a ring, as PyTorch DDP over gloo: {} ms)", three_digits(advice.ring_seconds * 1e3));
@@ -107,10 +113,10 @@ std::vector<std::string> describe(const TensorSelection& selection, double densi
 std::string describe_advice(const TensorSelection& selection) {
   const StepAdvice& advice = selection.advice.value();
   const bool quantizes = selection.densities.empty();
-  std::string text =
-      fmt::format("{}: {}exchanges add {} to a step, {}; {}", verdict(selection),
-                  quantizes ? "quantized " : fmt::format("at density {} ", selection.densities.back().density),
-                  sparse_text(advice), dense_text(advice), break_even_text(advice, quantizes ? "quantized" : "sparse"));
+  std::string text = fmt::format(
+      "{}: {}exchanges add {} to a step, {}; {}", verdict(selection),
+      quantizes ? "quantized " : fmt::format("at density {} ", selection.densities.back().density), sparse_text(advice),
+      dense_text(selection), break_even_text(advice, quantizes ? "quantized" : "sparse"));
   if (!advice.remedy.empty()) {
     text += fmt::format("; {} would add {} ms", advice.remedy, three_digits(advice.remedy_seconds * 1e3));
   }

@@ -146,7 +146,7 @@ bool Generation::stays_with_rank(const std::string& field) const {
 }
 
 bool Generation::ends_unsettled() const {
-  return state.total_steps / steps_per_exchange <= exchange::unsettled_steps(config.rules, communicator.size());
+  return state.total_steps / steps_per_exchange <= exchange::unsettled_steps(config.rules, gradient_exchange->terms());
 }
 
 SelectionQuestion Generation::selection_question() const {
@@ -162,8 +162,9 @@ SelectionQuestion Generation::selection_question() const {
       .arena = &state.network.arena(),
       .layers = state.network.summary(),
       .native_is_tree = communicator.backend() != "mpi"};
+  question.ask_between(gradient_exchange->nodes());
   if (ends_unsettled()) {
-    question.counts = forecast_counts(config.rules, communicator.size(), exchange::RunPart::kFirstSteps);
+    question.counts = forecast_counts(config.rules, question.world_size, exchange::RunPart::kFirstSteps);
     question.counts_are_forecast = true;
   }
   return question;

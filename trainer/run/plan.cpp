@@ -327,15 +327,17 @@ RunPlan plan_run(const RunSpec& config, const layers::Network& network, const co
 void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& arena, int world_size,
                    const Device& device) {
   const double density = config.compression.density;
-  if (plan.rules.nodes || !wants_costs(config, world_size) || (config.compression.selects() && density >= 1)) return;
+  if (!wants_costs(config, world_size) || (config.compression.selects() && density >= 1)) return;
   std::vector<exchange::Bucket> buckets;
   for (const exchange::BucketPlan& planned : plan.exchange.buckets) buckets.push_back(planned.bucket);
   const bool overlaps = config.compression.overlap && plan.overlap_obstacle.empty();
-  const SelectionQuestion question{config,      buckets,
-                                   {density},   world_size,
-                                   device,      ready_shares(plan.layers, buckets),
-                                   overlaps,    &arena,
-                                   plan.layers, config.comm.process_backend() != Backend::kMpi};
+  SelectionQuestion question{config,      buckets,
+                             {density},   world_size,
+                             device,      ready_shares(plan.layers, buckets),
+                             overlaps,    &arena,
+                             plan.layers, config.comm.process_backend() != Backend::kMpi};
+  if (plan.rules.nodes) question.ask_between(*plan.rules.nodes);
+  if (question.world_size == 1) return;
   const auto profile = given_profile(question);
   const auto modelled = config.network.modelled();
   const auto network = modelled ? modelled : profile ? profile->network : std::nullopt;

@@ -91,7 +91,7 @@ void Training::choose_tensors() {
       choices.push_back({density, std::vector<bool>(exchange.buckets().size(), false)});
     return exchange.restrict_to(std::move(choices));
   }
-  if (exchange.nodes().most() > 1) return selection.reset();  // what would be measured is the cost of one level
+  if (exchange.terms() == 1) return selection.reset();  // nothing leaves the node
   // A restored decision may lack a density that this run's config schedules.
   const auto is_known = [&](double density) {
     return std::ranges::count(selection->densities, density, &DensityCosts::density) > 0;
@@ -101,7 +101,8 @@ void Training::choose_tensors() {
     if (measures_briefly(config_, communicator_))
       selection = estimate_costs(communicator_, generation_.selection_question());
     if (!selection) return;
-  } else if (!selection || !std::ranges::all_of(generation_.selection_question().densities, is_known)) {
+  } else if (!selection || selection->ranks != exchange.terms() ||
+             !std::ranges::all_of(generation_.selection_question().densities, is_known)) {
     selection = trainer::choose_tensors(communicator_, generation_.selection_question());
   }
   if (selection->densities.empty() && !selection->advice) return;
