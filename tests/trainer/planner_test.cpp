@@ -135,6 +135,17 @@ TEST_SUITE("trainer") {
     CHECK_FALSE(all.contains("gtopk 0.1, whole model"));  // it was measured, and is far behind
   }
 
+  TEST_CASE("of a list that is too long the settings that lie least behind dense are kept") {
+    const std::vector<Evidence> table(quick_evidence().rbegin(), quick_evidence().rend());  // the worst first
+    CandidateRules rules{.most_worse_percent = 99};
+    const std::size_t all = list_candidates(quick_variants(), 700, table, rules).size();
+    rules.most = all - 2;
+    std::set<std::string> methods;
+    for (const Candidate& candidate : list_candidates(quick_variants(), 700, table, rules))
+      methods.insert(candidate.config.compression.method);
+    CHECK(methods == std::set<std::string>{"dense", "topk"});
+  }
+
   TEST_CASE("the config as it is comes first, with the evidence for its settings") {
     const auto own = [](const Settings& settings) {
       return list_candidates(quick_variants(joined(kSlow, settings)), 700, quick_evidence(), {}).front();

@@ -212,8 +212,10 @@ std::vector<Family> families(const ConfigVariants& variants, std::size_t paramet
   Families all(variants, rules);
   all.add(joined(evidence_resets(), {"compression.method=dense"}), Convergence::kDense);
   const EvidenceQuestion question{own.model.name, parameters, own.optimizer.name, static_cast<int>(own.comm.workers)};
-  for (const Evidence* row : evidence_for(question, table))
-    all.add(joined(evidence_resets(), row->settings), Convergence::kMeasured, row);
+  std::vector<const Evidence*> rows = evidence_for(question, table);
+  // Where the list is too long for all, those that lie furthest behind dense are left out.
+  std::ranges::stable_sort(rows, {}, &Evidence::worse_percent);
+  for (const Evidence* row : rows) all.add(joined(evidence_resets(), row->settings), Convergence::kMeasured, row);
   if (rules.unmeasured) {
     for (const Settings& settings : further_settings(own)) all.add(settings, Convergence::kUnknown);
   }
