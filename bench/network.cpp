@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// `dragonn-bench network`: the time of messages between ranks 0 and 1, the alpha-beta model that fits it, and its
+/// `dragonn-bench network`: the time of messages between two machines, the alpha-beta model that fits it, and its
 /// meaning for training; with `--pairs` what each two nodes have, as a network file.
 #include <cmath>
 #include <optional>

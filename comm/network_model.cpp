@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "comm/machine.h"
+#include "comm/subgroup.h"
 #include "core/error.h"
 #include "core/settings.h"
 
@@ -151,10 +153,13 @@ double ping_pong_seconds(Communicator& communicator, std::size_t bytes) {
 
 std::vector<PingPong> ping_pong_times(Communicator& communicator) {
   DRAGONN_CHECK(communicator.size() > 1, "a network is measured between ranks, and there is one only");
+  const int partner = first_rank_elsewhere(communicator);
+  std::optional<Subgroup> pair;
+  if (communicator.rank() == 0 || communicator.rank() == partner) pair.emplace(communicator, std::vector{0, partner});
   std::vector<PingPong> times;
   for (const std::size_t bytes : kSizes) {
     PingPong time{bytes, 0};
-    if (communicator.rank() < 2) time.seconds = ping_pong_seconds(communicator, bytes);
+    if (pair) time.seconds = ping_pong_seconds(*pair, bytes);
     communicator.broadcast_value(0, time.seconds);
     times.push_back(time);
   }

@@ -36,8 +36,8 @@ class Steps {
     rules.dense.settings.set("algorithm", algorithm);
     Stages stages;
     const auto add = [&](std::size_t numel, double ready) {
-      stages.push_back({ready, curve_.dense_seconds(numel) / question_.workers_per_node,
-                        predict(rules, {.size = numel}, exchange::ExchangeForm::kDense)});
+      constexpr auto kDense = exchange::ExchangeForm::kDense;
+      stages.push_back({ready, local_seconds(rules, numel, kDense), predict(rules, {.size = numel}, kDense)});
     };
     std::size_t merged = 0;
     double ready = 0;
@@ -87,12 +87,14 @@ class Steps {
     return ready.empty() ? 1 : ready[bucket];
   }
   double local_seconds(const exchange::ExchangeRules& rules, std::size_t numel, exchange::ExchangeForm form) const {
-    return seconds_of_one(rules, numel, form) / question_.workers_per_node;
-  }
-  double seconds_of_one(const exchange::ExchangeRules& rules, std::size_t numel, exchange::ExchangeForm form) const {
-    if (form == exchange::ExchangeForm::kDense) return curve_.dense_seconds(numel);
-    const bool is_coded = form == exchange::ExchangeForm::kSparse && !rules.coding.is_raw();
-    return curve_.encode_seconds(numel) + curve_.decode_seconds(numel) + (is_coded ? curve_.coding_seconds(numel) : 0);
+    double seconds = 0;
+    if (form == exchange::ExchangeForm::kDense) {
+      seconds = curve_.dense_seconds(numel);
+    } else {
+      seconds = curve_.encode_seconds(numel) + curve_.decode_seconds(numel);
+      if (form == exchange::ExchangeForm::kSparse && !rules.coding.is_raw()) seconds += curve_.coding_seconds(numel);
+    }
+    return seconds / question_.workers_per_node;
   }
   comm::Prediction predict(const exchange::ExchangeRules& rules, const exchange::Bucket& bucket,
                            exchange::ExchangeForm form) const {

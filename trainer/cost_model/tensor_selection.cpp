@@ -8,9 +8,7 @@
 #include <omp.h>
 
 #include "comm/agreement.h"
-#include "comm/machine.h"
 #include "comm/network_model.h"
-#include "comm/subgroup.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "trainer/cost_model/advice.h"
@@ -111,18 +109,6 @@ struct SourcedNetwork {
   std::string source;
 };
 
-/// Collective. Measures the network between two machines, if there are several.
-comm::NetworkModel measure_between_machines(comm::Communicator& communicator) {
-  const int partner = comm::first_rank_elsewhere(communicator);
-  comm::NetworkModel network;
-  if (communicator.rank() == 0 || communicator.rank() == partner) {
-    comm::Subgroup pair(communicator, {0, partner});
-    network = comm::measure_network(pair);
-  }
-  communicator.broadcast_value(0, network);
-  return network;
-}
-
 /// Collective. Returns the network. @param given rank 0's profile; empty on the others.
 SourcedNetwork network_of(comm::Communicator& communicator, const Config& config, const std::optional<Profile>& given) {
   if (const auto modelled = config.network.modelled()) {
@@ -131,7 +117,7 @@ SourcedNetwork network_of(comm::Communicator& communicator, const Config& config
   }
   bool of_profile = given && given->network;
   communicator.broadcast_value(0, of_profile);
-  if (!of_profile) return {measure_between_machines(communicator), "measured"};
+  if (!of_profile) return {comm::measure_network(communicator), "measured"};
   return {given ? *given->network : comm::NetworkModel{}, fmt::format("of {}", config.compression.profile)};
 }
 
