@@ -77,6 +77,10 @@ def grid_of(name):
     points += [point("resnet20", "topk", 4.5, 9000, workers=6, bucket="tensor"),
                point("resnet20", "topk", 4.5, 60000, workers=12, bucket="tensor"),
                point("resnet20", "topk", 1, 50, workers=6, bucket="tensor", fusion=0)]
+    # Two levels, where a node counts as one worker.
+    for workers, per_node in ((8, 2), (12, 3)):
+        points += [point("resnet20", method, *network, workers=workers, workers_per_node=per_node)
+                   for method in METHODS for network in ((0.01, 1000), (0.1, 200), (100, 10))]
     for workers in (6, 12):
         points += [point("mlp", method, 0.035, 100, workers=workers) for method in QUANTIZERS]
         points += [point("mlp", method, *network, workers=workers)
@@ -98,11 +102,13 @@ class Runner:
         steps = self.options.steps if dense or p["method"] not in PERIODS else 3 * PERIODS[p["method"]] + 1
         keys = {"batch": "train.batch_size", "algorithm": "comm.dense_algorithm"}
         if network:
-            keys |= {name: f"network.{name}" for name in ("gbps", "latency_us", "compute")}
+            keys |= {name: f"network.{name}" for name in ("gbps", "latency_us", "compute", "workers_per_node")}
         if not dense:
             keys |= {name: f"compression.{name}" for name in ("method", "density", "overlap", "bucket")}
             keys |= {"fusion": "compression.fusion_mib"}
-        # Dense as DDP: beside backward, where a bucket ends before the first layer.
+        # Dense as DDP: beside backward, where a bucket ends before the first layer. It has two levels only if asked.
+        if "workers_per_node" in p:
+            more = [*more, "comm.hierarchy=node"]
         return [*COMMON, *MODELS[p["model"]], f"train.max_steps={steps}", *(["network.model=alpha-beta"] if network else []),
                 *(["compression.method=dense", "compression.overlap=true"] if dense else []),
                 *(f"{key}={str(p[name]).lower()}" for name, key in keys.items() if name in p), *more]
@@ -209,7 +215,8 @@ def markdown(rows):
             "within 10 %" if row["right"] else "**wrong**"
         if row.get("missed"):
             verdict += f", **misses {row['fastest']}**"
-        return [row["model"], method, row["workers"], f"{row['density']:g}", row["compute"], network_of(row),
+        workers = f"{row['workers']}, {row['workers_per_node']} a node" if "workers_per_node" in row else row["workers"]
+        return [row["model"], method, workers, f"{row['density']:g}", row["compute"], network_of(row),
                 f"{row['dense_seconds'] * 1e3:.4g}", f"{row['sparse_seconds'] * 1e3:.4g}", row["faster"], row["advice"]["faster"],
                 named_text(row), f"{row['settings'][row['fastest']] * 1e3:.4g} ms" if "fastest" in row else "", verdict]
 
