@@ -50,6 +50,12 @@ const std::vector<Evidence>& quick_evidence() {
   return rows;
 }
 
+/// Returns the candidates for the quick network.
+std::vector<Candidate> quick_candidates(const ConfigVariants& variants, std::span<const Evidence> table,
+                                        const CandidateRules& rules) {
+  return list_candidates(variants, make_network(variants.with({})).arena(), table, rules);
+}
+
 TrialModel stand_in_of(const layers::Network& network) {
   return {[&](int rank) { return stand_in_network(network, rank); }, stand_in_data(1)};
 }
@@ -122,7 +128,7 @@ TEST_SUITE("trainer") {
     const ConfigVariants variants = quick_variants();
     const auto names = [&](const CandidateRules& rules) {
       std::set<std::string> found;
-      for (const Candidate& candidate : list_candidates(variants, 700, quick_evidence(), rules))
+      for (const Candidate& candidate : quick_candidates(variants, quick_evidence(), rules))
         if (!candidate.is_own) found.insert(candidate.family);
       return found;
     };
@@ -138,17 +144,50 @@ TEST_SUITE("trainer") {
   TEST_CASE("of a list that is too long the settings that lie least behind dense are kept") {
     const std::vector<Evidence> table(quick_evidence().rbegin(), quick_evidence().rend());  // the worst first
     CandidateRules rules{.most_worse_percent = 99};
-    const std::size_t all = list_candidates(quick_variants(), 700, table, rules).size();
+    const std::size_t all = quick_candidates(quick_variants(), table, rules).size();
     rules.most = all - 2;
     std::set<std::string> methods;
-    for (const Candidate& candidate : list_candidates(quick_variants(), 700, table, rules))
+    for (const Candidate& candidate : quick_candidates(quick_variants(), table, rules))
       methods.insert(candidate.config.compression.method);
     CHECK(methods == std::set<std::string>{"dense", "topk"});
   }
 
+  TEST_CASE("settings that have no effect on an exchange are not listed") {
+    const std::vector<Evidence>& evidence = quick_evidence();
+    const auto values = [&](const std::string& family, const std::string& key, const Settings& more = {}) {
+      std::set<std::string> found;
+      const ConfigVariants variants = quick_variants(joined(kSlow, more));
+      for (const Candidate& candidate : quick_candidates(variants, evidence, {.most_worse_percent = 99})) {
+        if (candidate.is_own || !candidate.family.starts_with(family)) continue;
+        for (const std::string& setting : candidate.settings)
+          if (setting.starts_with(key + "=")) found.insert(setting.substr(key.size() + 1));
+      }
+      return found;
+    };
+    using Values = std::set<std::string>;
+    // Of topk by tensor the biases stay dense; gtopk takes the whole model, whose last gradient is the last of all.
+    CHECK(values("topk", "comm.dense_algorithm") == Values{"ring", "native"});
+    CHECK(values("topk", "compression.overlap") == Values{"false", "true"});
+    CHECK(values("gtopk", "comm.dense_algorithm").empty());
+    CHECK(values("gtopk", "compression.overlap") == Values{"false"});
+    CHECK(values("topk", "compression.overlap", {"train.clip=local", "train.clip_norm=1"}) == Values{"false"});
+    // Cut in two, the whole model can overlap.
+    CHECK(values("gtopk", "compression.overlap", {"network.workers_per_node=2"}) == Values{"false", "true"});
+  }
+
+  TEST_CASE("settings that do not fit the model are not listed") {
+    Evidence misfit = quick_evidence().front();  // the network has fewer layers than fragments
+    misfit.settings = {"update.scheme=local", "update.inner_steps=9", "update.fragments=9", "compression.method=topk"};
+    std::vector<Evidence> table = quick_evidence();
+    table.push_back(misfit);
+    const ConfigVariants variants = quick_variants();
+    REQUIRE_NOTHROW(variants.with(misfit.settings));
+    CHECK(quick_candidates(variants, table, {}).size() == quick_candidates(variants, quick_evidence(), {}).size());
+  }
+
   TEST_CASE("the config as it is comes first, with the evidence for its settings") {
     const auto own = [](const Settings& settings) {
-      return list_candidates(quick_variants(joined(kSlow, settings)), 700, quick_evidence(), {}).front();
+      return quick_candidates(quick_variants(joined(kSlow, settings)), quick_evidence(), {}).front();
     };
     CHECK(own({}).convergence == Convergence::kDense);
     CHECK(own({"compression.method=topk", "compression.density=0.1"}).evidence == &quick_evidence()[0]);
@@ -237,7 +276,7 @@ TEST_SUITE("trainer") {
 
   TEST_CASE("the search finds the fastest of candidates although predictions of a kind are off by a factor") {
     const ConfigVariants variants = quick_variants(joined(kSlow, {"network.workers_per_node=2"}));
-    std::vector<Candidate> candidates = list_candidates(variants, 700, quick_evidence(), {.unmeasured = true});
+    std::vector<Candidate> candidates = quick_candidates(variants, quick_evidence(), {.unmeasured = true});
     REQUIRE(candidates.size() > 60);
     std::size_t number = 0, fastest = 0;
     for (Candidate& candidate : candidates) {
@@ -266,7 +305,7 @@ TEST_SUITE("trainer") {
   }
 
   TEST_CASE("a search whose time is over tries the config as it is, and says so") {
-    std::vector<Candidate> candidates = list_candidates(quick_variants(), 700, quick_evidence(), {});
+    std::vector<Candidate> candidates = quick_candidates(quick_variants(), quick_evidence(), {});
     for (Candidate& candidate : candidates) candidate.predicted_seconds = 1;
     const TryCandidate try_candidate = [](const Candidate&, const TrialLength&) {
       return TrialResult{.step_seconds = {1}};

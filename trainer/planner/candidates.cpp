@@ -132,8 +132,33 @@ class Families {
   std::vector<Family> families_;
 };
 
-/// The values of one setting that change no result but by rounding; the empty one leaves the config's.
-std::vector<Settings> combinations(const RunSpec& config) {
+/// Returns whether no bucket is summed densely at any density of a run, so that the algorithm of such sums has no
+/// effect.
+bool sums_nothing_densely(const RunSpec& config, const ParameterArena& arena) {
+  // The first density of a budget is not known yet.
+  if (config.compression.is_dense() || bytes_share(config.compression) > 0) return false;
+  const exchange::ExchangeRules rules = exchange_rules(config);
+  const std::vector<exchange::Bucket> buckets = exchange::make_buckets(arena, rules.buckets);
+  std::vector<double> densities;
+  if (density_decides(config.compression))
+    densities = sparse_densities(config.compression, static_cast<std::uint64_t>(config.train.epochs), 1);
+  densities.push_back(config.compression.density);
+  return std::ranges::none_of(densities, [&](double density) {
+    return std::ranges::any_of(buckets, [&](const exchange::Bucket& bucket) {
+      return exchange::form_of(rules, bucket, density) == exchange::ExchangeForm::kDense;
+    });
+  });
+}
+
+/// Returns whether a config asks for an overlap with backward that its exchange does not allow: it is like one that
+/// does not ask.
+bool overlaps_in_vain(const RunSpec& config, const ParameterArena& arena) {
+  const comm::Nodes nodes = given_nodes(config, static_cast<int>(config.comm.workers));
+  return config.compression.overlap && !overlap_obstacle(config, arena, rules_on(config, nodes)).empty();
+}
+
+/// Returns all combinations of settings that change no result but by rounding.
+std::vector<Settings> combinations(const RunSpec& config, const ParameterArena& arena) {
   const CompressionConfig& compression = config.compression;
   const bool is_dense = compression.is_dense();
   std::vector<std::vector<std::string>> choices;
@@ -147,7 +172,7 @@ std::vector<Settings> combinations(const RunSpec& config) {
   if (is_dense) algorithms.emplace_back("comm.dense_algorithm=rabenseifner");
   // MPI's own algorithm is none of ours, which the virtual cluster runs.
   if (config.comm.process_backend() != Backend::kMpi) algorithms.emplace_back("comm.dense_algorithm=native");
-  choices.push_back(std::move(algorithms));
+  if (!sums_nothing_densely(config, arena)) choices.push_back(std::move(algorithms));
   if (is_dense && config.update.scheme.entry().overlaps)
     choices.push_back({"compression.bucket=auto", "compression.bucket=1", "compression.bucket=4"});
   std::vector<Settings> all{{}};
@@ -222,7 +247,7 @@ std::vector<Family> families(const ConfigVariants& variants, std::size_t paramet
   return all.take();
 }
 
-std::vector<Candidate> list_candidates(const ConfigVariants& variants, std::size_t parameters,
+std::vector<Candidate> list_candidates(const ConfigVariants& variants, const ParameterArena& arena,
                                        std::span<const Evidence> table, const CandidateRules& rules) {
   const RunSpec own = variants.with({});
   std::vector<Candidate> candidates{{.settings = {}, .config = own, .family = "as configured", .is_own = true}};
@@ -230,16 +255,21 @@ std::vector<Candidate> list_candidates(const ConfigVariants& variants, std::size
   if (is_plainly_dense(own)) first.convergence = Convergence::kDense;
   CandidateRules everything = rules;
   everything.most_worse_percent = 1e9;
-  for (const Family& family : families(variants, parameters, table, everything)) {
+  for (const Family& family : families(variants, arena.size(), table, everything)) {
     if (!family.is_own) continue;
     first.evidence = family.evidence;
     first.convergence = family.convergence;
     first.family = family.name;
   }
-  for (const Family& family : families(variants, parameters, table, rules)) {
+  for (const Family& family : families(variants, arena.size(), table, rules)) {
     std::vector<Candidate> variants_of;
-    const RunSpec base = variants.with(family.settings);
-    for (const Settings& neutral : combinations(base)) {
+    std::vector<Settings> all;
+    try {
+      all = combinations(variants.with(family.settings), arena);
+    } catch (const ConfigError&) {
+      continue;  // its parts do not fit this model
+    }
+    for (const Settings& neutral : all) {
       Candidate candidate{.settings = joined(family.settings, neutral),
                           .config = {},
                           .evidence = family.evidence,
@@ -247,6 +277,7 @@ std::vector<Candidate> list_candidates(const ConfigVariants& variants, std::size
                           .family = family.name};
       try {
         candidate.config = variants.with(candidate.settings);
+        if (overlaps_in_vain(candidate.config, arena)) continue;
       } catch (const ConfigError&) {
         continue;
       }

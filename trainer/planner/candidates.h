@@ -78,8 +78,9 @@ std::vector<Family> families(const ConfigVariants& variants, std::size_t paramet
 
 /// Returns the candidates of the families, and the config's own first, whatever is known of its convergence. Each has
 /// all combinations of overlap, bucket sizes of dense sums, codes of indices without loss, algorithms of sums, and,
-/// where nodes have several workers, levels of the exchange.
-std::vector<Candidate> list_candidates(const ConfigVariants& variants, std::size_t parameters,
+/// where nodes have several workers, levels of the exchange; but for algorithms if no bucket is summed densely, and for
+/// an overlap that is not possible. @param arena of the model, memory not needed.
+std::vector<Candidate> list_candidates(const ConfigVariants& variants, const ParameterArena& arena,
                                        std::span<const Evidence> table, const CandidateRules& rules);
 
 }  // namespace dragonn::trainer

@@ -60,7 +60,7 @@ class Planner {
               .most_worse_percent = request_.candidates.most_worse_percent,
               .unmeasured = request_.candidates.unmeasured};
     step_ms_ = 1e3 * plan.step.seconds;
-    plan.candidates = list_candidates(variants_, network_.arena().size(), table_, request_.candidates);
+    plan.candidates = list_candidates(variants_, network_.arena(), table_, request_.candidates);
     plan.has_evidence = std::ranges::any_of(
         plan.candidates, [](const Candidate& candidate) { return candidate.convergence == Convergence::kMeasured; });
     Screen screen(network_);
