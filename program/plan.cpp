@@ -121,7 +121,9 @@ class PlanCommand {
             "Time of forward and backward of a step; without it network.step_ms, or some steps are measured here")
         ->check(CLI::PositiveNumber)
         ->type_name("S");
-    command.add_option("--seconds", request_.search.seconds, "Time for the search (60)")
+    command
+        .add_option("--seconds", request_.search.seconds,
+                    "Time in which candidates are tried (60), before the best are tried again")
         ->check(CLI::PositiveNumber)
         ->type_name("S");
     command

@@ -81,6 +81,11 @@ def grid_of(name):
     for workers, per_node in ((8, 2), (12, 3)):
         points += [point("resnet20", method, *network, workers=workers, workers_per_node=per_node)
                    for method in METHODS for network in ((0.01, 1000), (0.1, 200), (100, 10))]
+    # Links that differ, of which the slowest decides.
+    for method in METHODS:
+        points += [point("resnet20", method, 0.1, 100, up_gbps=[0.1, 0.1, 0.1, 0.01]),
+                   point("resnet20", method, 1, 50, down_gbps=[1, 0.02, 1, 1]),
+                   point("resnet20", method, 100, 10, up_gbps=[100, 100, 0.1, 100], down_gbps=[100, 100, 0.1, 100])]
     for workers in (6, 12):
         points += [point("mlp", method, 0.035, 100, workers=workers) for method in QUANTIZERS]
         points += [point("mlp", method, *network, workers=workers)
@@ -102,7 +107,7 @@ class Runner:
         steps = self.options.steps if dense or p["method"] not in PERIODS else 3 * PERIODS[p["method"]] + 1
         keys = {"batch": "train.batch_size", "algorithm": "comm.dense_algorithm"}
         if network:
-            keys |= {name: f"network.{name}" for name in ("gbps", "latency_us", "compute", "workers_per_node")}
+            keys |= {name: f"network.{name}" for name in ("gbps", "latency_us", "up_gbps", "down_gbps", "compute", "workers_per_node")}
         if not dense:
             keys |= {name: f"compression.{name}" for name in ("method", "density", "overlap", "bucket")}
             keys |= {"fusion": "compression.fusion_mib"}
@@ -193,7 +198,8 @@ def network_of(row):
     if "rate" in row:
         measured = row["measured_network"]
         return f"{row['rate']} ({measured['bytes_per_second'] * 8e-9:.3g} Gbit/s, {measured['latency_seconds'] * 1e6:.3g} us)"
-    return f"{row['gbps']:g} Gbit/s, {row['latency_us']:g} us"
+    links = "".join(f", {key} {row[key]}" for key in ("up_gbps", "down_gbps") if key in row)
+    return f"{row['gbps']:g} Gbit/s, {row['latency_us']:g} us{links}"
 
 
 def named_text(row):

@@ -172,6 +172,28 @@ TEST_CASE("all ranks choose alike, whatever is measured") {
   }
 }
 
+TEST_CASE("decisions are for the slowest of links that differ") {
+  const std::vector<exchange::Bucket> buckets = two_tensors_and_a_vector();
+  const auto choose = [&](const std::vector<std::string>& links) {
+    std::vector<std::string> network{"network.model=alpha-beta", "network.preset=10gbe"};
+    network.insert(network.end(), links.begin(), links.end());
+    const RunSpec config = topk_config(network);
+    TensorSelection chosen;
+    comm::run_local(2, {.timeout_s = 60}, [&](comm::Communicator& communicator) {
+      const SelectionQuestion question{config, buckets, {0.1}, communicator.size(), {}};
+      TensorSelection own = choose_tensors(communicator, question);
+      if (communicator.rank() == 0) chosen = std::move(own);
+    });
+    return chosen;
+  };
+  const TensorSelection equal = choose({}), slow = choose({"network.up_gbps=[10, 0.02]"});
+  CHECK(equal.network.gbps() == doctest::Approx(10));
+  CHECK(equal.network_source == "modelled (10gbe)");
+  CHECK(slow.network.gbps() == doctest::Approx(0.02));
+  CHECK(slow.network.latency_seconds == equal.network.latency_seconds);
+  CHECK(slow.network_source == "modelled, the slowest link");
+}
+
 TEST_CASE("runs on the slow network equal runs without selection, on the fast one dense runs") {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "p.json").string();

@@ -434,6 +434,20 @@ TEST_SUITE("trainer") {
     CHECK(slower.times().back() > keys.times().back());
   }
 
+  TEST_CASE("virtual: formulas know the slowest of links that differ") {
+    const auto gbps = [](const Overrides& links) {
+      Overrides overrides{"network.model=alpha-beta", "network.gbps=0.1", "network.latency_us=100"};
+      overrides.insert(overrides.end(), links.begin(), links.end());
+      return quick_config(overrides).network.slowest_link().value().gbps();
+    };
+    CHECK(gbps({}) == about(0.1));
+    CHECK(gbps({"network.up_gbps=[0.1,0.02]"}) == about(0.02));
+    CHECK(gbps({"network.down_gbps=[0.1,0.05]"}) == about(0.05));
+    CHECK(gbps({"network.up_gbps=[1,1]"}) == about(0.1));  // into the nodes at the network's rate
+    CHECK(gbps({"network.up_gbps=[1,0.4]", "network.down_gbps=[0.2,1]"}) == about(0.2));
+    CHECK_FALSE(quick_config({}).network.slowest_link().has_value());
+  }
+
   TEST_CASE("virtual: nodes that do not fit the workers are refused") {
     const auto options = [](const Overrides& overrides) {
       return local_options(quick_config(zero_compute(1, overrides)), 4);

@@ -193,8 +193,11 @@ struct NetworkConfig : NetworkKeys {
   /// Reads `file`, if one is set. @throws ConfigError if it cannot be read, or is no network file.
   void read_links();
   /// Returns the modelled network; empty with model none. Of a file it is what the slowest pair of nodes has
-  /// (comm::slowest_path): predictions by formula, decisions and warnings know one latency and one bandwidth.
+  /// (comm::slowest_path).
   std::optional<comm::NetworkModel> modelled() const;
+  /// Returns the modelled network with the least rate of up_gbps and down_gbps, as a step waits for the slowest link;
+  /// for formulas that know one network.
+  std::optional<comm::NetworkModel> slowest_link() const;
   /// Returns the nodes of a virtual cluster of so many workers; NodeLinks::is_plain() if each worker has its own link.
   /// @throws ConfigError for nodes with more or fewer workers, or a number of rates that is not that of the nodes.
   comm::NodeLinks node_links(int workers) const;

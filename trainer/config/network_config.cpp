@@ -35,6 +35,17 @@ std::optional<comm::NetworkModel> NetworkConfig::modelled() const {
   return network;
 }
 
+std::optional<comm::NetworkModel> NetworkConfig::slowest_link() const {
+  std::optional<comm::NetworkModel> network = modelled();
+  if (!network || links) return network;
+  const double plain = network->bytes_per_second;
+  const auto least = [plain](const std::vector<double>& rates) {
+    return rates.empty() ? plain : comm::NetworkModel::from_units(0, std::ranges::min(rates)).bytes_per_second;
+  };
+  network->bytes_per_second = std::min(least(up_gbps), least(down_gbps));
+  return network;
+}
+
 comm::NodeLinks NetworkConfig::node_links(int workers) const {
   const auto check_workers = [workers](const std::vector<int>& sizes, const std::string& what) {
     const int placed = std::accumulate(sizes.begin(), sizes.end(), 0);

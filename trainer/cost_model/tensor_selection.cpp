@@ -111,10 +111,7 @@ struct SourcedNetwork {
 
 /// Collective. Returns the network. @param given rank 0's profile; empty on the others.
 SourcedNetwork network_of(comm::Communicator& communicator, const Config& config, const std::optional<Profile>& given) {
-  if (const auto modelled = config.network.modelled()) {
-    const std::string& preset = config.network.preset;
-    return {*modelled, preset == "none" ? "modelled" : fmt::format("modelled ({})", preset)};
-  }
+  if (const auto slowest = config.network.slowest_link()) return {*slowest, modelled_source(config.network)};
   bool of_profile = given && given->network;
   communicator.broadcast_value(0, of_profile);
   if (!of_profile) return {comm::measure_network(communicator), "measured"};
@@ -181,6 +178,11 @@ bool wants_costs(const Config& config, int world_size) {
 bool measures_briefly(const Config& config, const comm::Communicator& communicator) {
   if (!config.logging.advice || config.compression.is_dense() || wants_costs(config, communicator.size())) return false;
   return communicator.size() > 1 && communicator.backend() != "local" && communicator.device_transport() == nullptr;
+}
+
+std::string modelled_source(const NetworkConfig& network) {
+  if (network.links || !network.up_gbps.empty() || !network.down_gbps.empty()) return "modelled, the slowest link";
+  return network.preset == "none" ? "modelled" : fmt::format("modelled ({})", network.preset);
 }
 
 std::optional<Profile> given_profile(const SelectionQuestion& question) {

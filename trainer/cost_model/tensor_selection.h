@@ -75,6 +75,9 @@ struct SelectionQuestion {
   bool quantizes() const { return config.compression.quantizes(); }
 };
 
+/// Returns the source of a modelled network: "modelled (1gbe)", "modelled, the slowest link".
+std::string modelled_source(const NetworkConfig& network);
+
 /// Local. Returns the profile that the config names; nothing if it names none.
 /// @throws ConfigError if the file is missing or lacks rows for some density (says how to measure them), DataError.
 std::optional<Profile> given_profile(const SelectionQuestion& question);

@@ -21,15 +21,12 @@ bool is_ring(const RunSpec& config) {
   return compression.collective.name == "allgather";
 }
 
-/// Returns the network as one link sees it that is the slowest of all.
-comm::NetworkModel slowest_link(const RunSpec& config, const comm::Nodes& nodes, bool has_levels) {
-  comm::NetworkModel network = config.network.modelled().value();
-  const comm::NodeLinks links = config.network.node_links(nodes.ranks());
-  for (const std::vector<double>* rates : {&links.up, &links.down}) {
-    if (!rates->empty()) network.bytes_per_second = std::min(network.bytes_per_second, std::ranges::min(*rates));
-  }
+/// Returns the network as the slowest link sees it, of which each worker of a node that uses it at once has a share.
+comm::NetworkModel share_of_link(const RunSpec& config, const comm::Nodes& nodes, bool has_levels) {
+  comm::NetworkModel network = config.network.slowest_link().value();
   const bool shares = has_levels || !is_ring(config);
-  if (!links.workers.empty() && shares) network.bytes_per_second /= has_levels ? nodes.places() : nodes.most();
+  if (!config.network.node_links(nodes.ranks()).workers.empty() && shares)
+    network.bytes_per_second /= has_levels ? nodes.places() : nodes.most();
   return network;
 }
 
@@ -62,7 +59,7 @@ double Screen::seconds(const RunSpec& config) {
   const std::vector<exchange::Bucket> buckets = exchange::make_buckets(arena, rules.buckets);
   const bool has_levels = rules.nodes.has_value();
   const double density = config.compression.density;
-  const comm::NetworkModel link = slowest_link(config, nodes, has_levels);
+  const comm::NetworkModel link = share_of_link(config, nodes, has_levels);
   const double step_seconds = config.network.step_ms / 1e3;
   const UpdateTraits traits = config.update.traits();
   double exposed = 0;

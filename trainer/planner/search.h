@@ -16,12 +16,12 @@ namespace dragonn::trainer {
 using TryCandidate = std::function<TrialResult(const Candidate&, const TrialLength&)>;
 
 struct SearchRules {
-  double seconds = 60;   ///< of wall time after which no further trial begins
+  double seconds = 60;   ///< of wall time after which no further candidate is tried; it does not end the finals
   bool try_all = false;  ///< try every candidate, whatever that takes
   /// A candidate is not tried whose predicted time, corrected by trials of its kind, is longer than the best one's by
   /// more than this factor.
   double hopeless = 1.15;
-  std::size_t finalists = 8;  ///< tried again, longer
+  std::size_t finalists = 8;  ///< of the finals: tried again, longer
 };
 
 /// The account of a search.

@@ -339,11 +339,11 @@ void add_selection(RunPlan& plan, const RunSpec& config, const ParameterArena& a
   if (plan.rules.nodes) question.ask_between(*plan.rules.nodes);
   if (question.world_size == 1) return;
   const auto profile = given_profile(question);
-  const auto modelled = config.network.modelled();
+  const auto modelled = config.network.slowest_link();
   const auto network = modelled ? modelled : profile ? profile->network : std::nullopt;
   if (!profile || !network) return;
   plan.selection = decide(question, *profile, *network);
-  plan.selection->network_source = modelled ? "modelled" : "of the profile";
+  plan.selection->network_source = modelled ? modelled_source(config.network) : "of the profile";
   plan.selection->profile_source = config.compression.profile;
   if (!selects_by_cost(config)) return;
   const exchange::BucketChoice choice = bucket_choices(*plan.selection, buckets).front();
