@@ -175,6 +175,19 @@ TEST_SUITE("trainer") {
     CHECK(values("gtopk", "compression.overlap", {"network.workers_per_node=2"}) == Values{"false", "true"});
   }
 
+  TEST_CASE("a config that overlaps is offered local steps, which do not") {
+    Evidence local = quick_evidence().front();
+    local.settings = {"compression.method=dense", "update.scheme=local", "update.inner_steps=5"};
+    const ConfigVariants variants = quick_variants(joined(kSlow, {"compression.overlap=true"}));
+    std::size_t found = 0;
+    for (const Candidate& candidate : quick_candidates(variants, std::vector{local}, {})) {
+      if (candidate.evidence == nullptr) continue;
+      ++found;
+      CHECK_FALSE(candidate.config.compression.overlap);
+    }
+    CHECK(found > 0);
+  }
+
   TEST_CASE("settings that do not fit the model are not listed") {
     Evidence misfit = quick_evidence().front();  // the network has fewer layers than fragments
     misfit.settings = {"update.scheme=local", "update.inner_steps=9", "update.fragments=9", "compression.method=topk"};

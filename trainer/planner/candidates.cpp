@@ -137,7 +137,7 @@ class Families {
 bool sums_nothing_densely(const RunSpec& config, const ParameterArena& arena) {
   // The first density of a budget is not known yet.
   if (config.compression.is_dense() || bytes_share(config.compression) > 0) return false;
-  const exchange::ExchangeRules rules = exchange_rules(config);
+  const exchange::ExchangeRules& rules = config.rules;
   const std::vector<exchange::Bucket> buckets = exchange::make_buckets(arena, rules.buckets);
   std::vector<double> densities;
   if (density_decides(config.compression))
@@ -164,8 +164,7 @@ std::vector<Settings> combinations(const RunSpec& config, const ParameterArena& 
   std::vector<std::vector<std::string>> choices;
   const comm::Nodes nodes = given_nodes(config, static_cast<int>(config.comm.workers));
   if (nodes.count() > 1 && nodes.most() > 1) choices.push_back({"comm.hierarchy=off", "comm.hierarchy=node"});
-  if (config.update.scheme.entry().overlaps)
-    choices.push_back({"compression.overlap=false", "compression.overlap=true"});
+  choices.push_back({"compression.overlap=false", "compression.overlap=true"});
   if (compression.selects() && !compression.coding().is_lossy())
     choices.push_back({"compression.codec.indices=raw32", "compression.codec.indices=smallest"});
   std::vector<std::string> algorithms{"comm.dense_algorithm=ring"};
